@@ -1,0 +1,51 @@
+"""rag-sql: a SQL-native evidence store for retrieval-augmented generation.
+
+PostgreSQL holds versioned documents, exact quotations, tenants' walls and the rules that say when a set of passages is
+enough to answer; this package binds a tenant and calls it.
+"""
+
+from rag_sql import errors
+from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
+from rag_sql._models import (
+    Approval,
+    Candidate,
+    Claim,
+    Contract,
+    Decision,
+    LoadedDocument,
+    Outcome,
+    Packet,
+    Request,
+    Review,
+    Source,
+    Span,
+    Verdict,
+    Witness,
+)
+from rag_sql._store import EvidenceStore, Tenant
+
+__all__ = [
+    "Approval",
+    "Candidate",
+    "Claim",
+    "Contract",
+    "Decision",
+    "DraftRequest",
+    "Drafter",
+    "EvidenceStore",
+    "LoadedDocument",
+    "Outcome",
+    "Packet",
+    "Request",
+    "Review",
+    "Source",
+    "Span",
+    "Tenant",
+    "Verdict",
+    "Witness",
+    "draft",
+    "errors",
+    "template_drafter",
+]
+
+__version__ = "0.1.0"

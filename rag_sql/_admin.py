@@ -1,0 +1,89 @@
+"""Administering tenants: what the installing login does, as ``rag_owner``. No run-time login may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from psycopg import sql
+
+from rag_sql.errors import translate
+
+__all__ = ["GROUPS", "TenantRow", "add_tenant", "grant_tenant", "list_tenants", "revoke_tenant"]
+
+#: The groups that a login can join, by the names that the command line uses.
+GROUPS = {
+    "reader": "rag_reader",
+    "curator": "rag_curator",
+    "publisher": "rag_publisher",
+    "reviewer": "rag_reviewer",
+    "auditor": "rag_auditor",
+}
+
+
+@dataclass(frozen=True)
+class TenantRow:
+    """A tenant and the logins that may assert it."""
+
+    tenant: str
+    logins: tuple[str, ...]
+
+
+@contextmanager
+def _as_owner(engine: sa.Engine) -> Iterator[sa.Connection]:
+    with translate(), engine.begin() as connection:
+        connection.exec_driver_sql("set local role rag_owner")
+        yield connection
+
+
+def add_tenant(engine: sa.Engine, tenant: str) -> None:
+    """Add a tenant; nothing happens where it exists. Raises InvalidRequest when the name is no slug."""
+    with _as_owner(engine) as connection:
+        connection.execute(sa.text("select rag_auth.add_tenant(p_tenant => :tenant)"), {"tenant": tenant})
+
+
+def list_tenants(engine: sa.Engine) -> list[TenantRow]:
+    """All tenants, with their logins."""
+    with _as_owner(engine) as connection:
+        rows = connection.execute(
+            sa.text(
+                "select t.tenant, array(select m.login from rag_auth.membership m where m.tenant = t.tenant"
+                " order by m.login) from rag.tenant t order by t.tenant"
+            )
+        ).all()
+    return [TenantRow(tenant, tuple(logins)) for tenant, logins in rows]
+
+
+def grant_tenant(engine: sa.Engine, tenant: str, login: str, groups: Sequence[str] = ()) -> None:
+    """Let a login assert a tenant, and have it join groups of the store.
+
+    Raises
+    ------
+    UnknownLogin
+        No such login or tenant, or row-level security does not hold the login.
+    """
+    with _as_owner(engine) as connection:
+        connection.execute(
+            sa.text("select rag_auth.grant_tenant(p_tenant => :tenant, p_login => :login)"),
+            {"tenant": tenant, "login": login},
+        )
+        connection.exec_driver_sql("reset role")
+        join_groups(connection, login, groups)
+
+
+def join_groups(connection: sa.Connection, login: str, groups: Sequence[str]) -> None:
+    """Have a login join groups, named as in :data:`GROUPS`."""
+    for group in groups:
+        statement = sql.SQL("grant {} to {}").format(sql.Identifier(GROUPS[group]), sql.Identifier(login))
+        connection.exec_driver_sql(statement.as_string())
+
+
+def revoke_tenant(engine: sa.Engine, tenant: str, login: str) -> None:
+    """Take a tenant from a login; nothing happens where it was not granted."""
+    with _as_owner(engine) as connection:
+        connection.execute(
+            sa.text("select rag_auth.revoke_tenant(p_tenant => :tenant, p_login => :login)"),
+            {"tenant": tenant, "login": login},
+        )

@@ -1,0 +1,191 @@
+"""The byte layouts of ``schema/README.md``, written a second time, from JSON alone.
+
+The database computes every digest in SQL; this module computes the same from a packet's JSON, without a database, so
+that whoever holds a packet can check it. The two share the description of the layout and no code.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+__all__ = ["contract_preimage", "draft_preimage", "evidence_preimage", "shown_preimage", "verify", "witnesses"]
+
+Json = Mapping[str, Any]
+
+
+def _field(content: bytes) -> bytes:
+    return struct.pack(">q", len(content)) + content
+
+
+def _text(content: str) -> bytes:
+    return _field(content.encode())
+
+
+def _number(content: int) -> bytes:
+    return _field(struct.pack(">q", content))
+
+
+def _list(items: Iterable[bytes]) -> bytes:
+    collected = list(items)
+    return _number(len(collected)) + b"".join(collected)
+
+
+def contract_preimage(content: Json) -> bytes:
+    """Bytes whose SHA-256 is a contract's hash: attributes in byte order, the rest in contract order."""
+    return (
+        _text("rag-sql contract 1")
+        + _list(_text(name) for name in sorted(content["case"], key=str.encode))
+        + _list(
+            _text(fact["fact"])
+            + _list(
+                _text(proposition["quote"]) + _list(_text(clause) for clause in proposition["clauses"])
+                for proposition in fact["propositions"]
+            )
+            for fact in content["facts"]
+        )
+    )
+
+
+def _source(source: Json) -> bytes:
+    return (
+        _text(source["document_id"])
+        + _text(source["tenant"])
+        + _number(source["version"])
+        + _number(source["range_start"])
+        + _number(source["range_end"])
+        + _field(bytes.fromhex(source["text_sha256"]))
+        + _list(
+            _text(span["span_id"])
+            + _text(span["fact"])
+            + _number(span["range_start"])
+            + _number(span["range_end"])
+            for span in sorted(source["spans"], key=lambda span: span["span_id"].encode())
+        )
+    )
+
+
+def _place(source: Json) -> tuple[bytes, bytes, int, int]:
+    return source["document_id"].encode(), source["tenant"].encode(), source["version"], source["range_start"]
+
+
+def evidence_preimage(packet: Json) -> bytes:
+    """Bytes whose SHA-256 is the identity of a packet's evidence."""
+    contract = packet["contract"]
+    facts: Mapping[str, str] = packet["case_facts"]
+    return (
+        _text("rag-sql evidence 1")
+        + _text(packet["question_id"])
+        + _text(contract["tenant"])
+        + _number(contract["version"])
+        + _field(bytes.fromhex(contract["sha256"]))
+        + _list(_text(name) + _text(facts[name]) for name in sorted(facts, key=str.encode))
+        + _list(_source(source) for source in sorted(packet["sources"], key=_place))
+    )
+
+
+def draft_preimage(claims: Sequence[Json]) -> bytes:
+    """Bytes whose SHA-256 is the identity of a draft: its claims in order."""
+    return _text("rag-sql draft 1") + _list(
+        _text(claim["text"])
+        + _text(claim["fact"])
+        + _text(claim["document_id"])
+        + _text(claim["tenant"])
+        + _number(claim["version"])
+        + _text(claim["span_id"])
+        for claim in claims
+    )
+
+
+def shown_preimage(evidence_digest: bytes, draft_digest: bytes, verdicts: Sequence[tuple[str, str]]) -> bytes:
+    """Bytes whose SHA-256 is the identity of what a reviewer saw: evidence, draft, and (verdict, reason) per claim."""
+    return (
+        _text("rag-sql shown 1")
+        + _field(evidence_digest)
+        + _field(draft_digest)
+        + _list(_text(verdict) + _text(reason) for verdict, reason in verdicts)
+    )
+
+
+def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
+    """The span to cite for each covered fact, in contract order, as ``rag_api.witnesses`` ranks them."""
+    spans = sorted(
+        ((source, span) for source in sources for span in source["spans"]),
+        key=lambda pair: (
+            pair[0]["document_id"].encode(),
+            pair[1]["span_id"].encode(),
+            pair[0]["tenant"].encode(),
+            pair[0]["version"],
+        ),
+    )
+    found: list[dict[str, Any]] = []
+    for fact in content["facts"]:
+        clauses = {proposition["quote"]: proposition["clauses"] for proposition in fact["propositions"]}
+        for source, span in spans:
+            if span["fact"] == fact["fact"] and span["quote"] in clauses:
+                found.append(
+                    {
+                        "fact": fact["fact"],
+                        "tenant": source["tenant"],
+                        "document_id": source["document_id"],
+                        "version": source["version"],
+                        "span_id": span["span_id"],
+                        "quote": span["quote"],
+                        "clauses": clauses[span["quote"]],
+                    }
+                )
+                break
+    return found
+
+
+def verify(packet: Json) -> list[str]:
+    """What does not hold in a packet; empty when everything does.
+
+    Checked, from the packet alone: the digest is the SHA-256 of the pre-image; the pre-image is made of the packet's own
+    fields; every text has the hash that is digested, and the length of its range; every span's quotation stands where the
+    span says; the contract has the hash that is digested; required and missing facts, and the outcome, follow from
+    contract and spans.
+    """
+    problems: list[str] = []
+
+    def check(holds: bool, problem: str) -> None:
+        if not holds:
+            problems.append(problem)
+
+    check(packet["format"] == "rag-sql packet 1", f"unknown format {packet['format']!r}")
+    preimage = bytes.fromhex(packet["preimage"])
+    check(sha256(preimage).hexdigest() == packet["digest"], "the digest is not the SHA-256 of the pre-image")
+    check(evidence_preimage(packet) == preimage, "the pre-image is not made of the packet's fields")
+
+    contract = packet["contract"]
+    content = contract["content"]
+    check(
+        sha256(contract_preimage(content)).hexdigest() == contract["sha256"],
+        "the contract's content does not have the contract's hash",
+    )
+    for source in packet["sources"]:
+        name = f"{source['document_id']} version {source['version']}"
+        text: str = source["text"]
+        check(sha256(text.encode()).hexdigest() == source["text_sha256"], f"the text of {name} does not have its hash")
+        check(
+            len(text) == source["range_end"] - source["range_start"], f"the text of {name} is not as long as its range"
+        )
+        for span in source["spans"]:
+            start, end = (span[edge] - source["range_start"] for edge in ("range_start", "range_end"))
+            check(
+                0 <= start < end <= len(text) and text[start:end] == span["quote"],
+                f"span {span['span_id']} of {name} does not stand where it says",
+            )
+
+    required = [fact["fact"] for fact in content["facts"]]
+    covered = {witness["fact"] for witness in witnesses(content, packet["sources"])}
+    missing = [fact for fact in required if fact not in covered]
+    check(packet["required"] == required, "the required facts are not the contract's")
+    check(packet["missing"] == missing, "the missing facts do not follow from contract and spans")
+    check(
+        packet["outcome"] == ("AskForEvidence" if missing else "SufficientForTemplate"),
+        "the outcome does not follow from the missing facts",
+    )
+    return problems

@@ -1,0 +1,226 @@
+"""Installing and upgrading a store.
+
+``install`` runs ``schema/`` as it is; ``upgrade`` brings older tables forward with the migrations and then re-applies
+everything that is code. Both take one advisory lock and one transaction: two of them do not meet, and one that fails
+leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from rag_sql import _resources
+from rag_sql.errors import DatabaseTooNew, ExtensionMissing, NotInstalled, translate
+
+__all__ = ["Status", "install", "status", "upgrade"]
+
+#: Key of the advisory lock: the first eight bytes of SHA-256("rag-sql install").
+_LOCK = 0x2D1F6A0B9C53E874
+_OLDEST_VECTOR = (0, 8)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a database holds.
+
+    Attributes
+    ----------
+    state : str
+        ``not installed``, ``current``, ``outdated`` or ``newer``.
+    revision : str or None
+        The migration that the tables stand at.
+    head : str
+        The newest migration this code knows.
+    server : str
+        Version of the server.
+    database, login : str
+        Where, and as whom.
+    """
+
+    state: str
+    revision: str | None
+    head: str
+    server: str
+    database: str
+    login: str
+
+
+def install(engine: sa.Engine) -> Status:
+    """Install the store in an empty database, or find that it is there.
+
+    Parameters
+    ----------
+    engine : sqlalchemy.Engine
+        Logs in as the database's owner, with CREATEROLE (or as one who administers the store's roles already).
+
+    Raises
+    ------
+    DatabaseTooNew, ExtensionMissing, NotInstalled, RoleNotAdministrable, UnsuitableDatabase
+        ``NotInstalled`` here means that an older store is there: upgrade it.
+    """
+    with _locked(engine) as connection:
+        found = _status(connection)
+        if found.state == "current":
+            return found
+        if found.state == "outdated":
+            raise NotInstalled(
+                f"an older store is installed (revision {found.revision}, this code needs {found.head})",
+                hint="Run: rag-sql upgrade",
+            )
+        _require_vector(connection)
+        _run(connection, "security", only="000")
+        _act_as_owner(connection)
+        _run(connection, "tables")
+        command.stamp(_alembic(connection), "head")
+        connection.exec_driver_sql("reset role")
+        _rebuild(connection)
+        return _status(connection)
+
+
+def upgrade(engine: sa.Engine) -> Status:
+    """Bring an installed store to this code: migrate the tables, re-apply security, rebuild ``rag_api``.
+
+    Running it on a current store is safe and restores security and api as they stand in ``schema/``.
+
+    Raises
+    ------
+    DatabaseTooNew, NotInstalled, RoleNotAdministrable, UpgradeBlocked
+        ``UpgradeBlocked`` names objects outside ``rag_api`` that depend on it.
+    """
+    with _locked(engine) as connection:
+        if _status(connection).state == "not installed":
+            raise NotInstalled("no store is installed in this database", hint="Run: rag-sql install")
+        migrate(connection)
+        return _status(connection)
+
+
+def status(engine: sa.Engine) -> Status:
+    """What the database holds, as any login of the store may ask."""
+    with translate(), engine.connect() as connection:
+        return _status(connection)
+
+
+def migrate(connection: sa.Connection, revision: str = "head") -> None:
+    """Take tables that stand at any earlier revision, or nowhere, to `revision`, then re-apply all code."""
+    _run(connection, "security", only="000")
+    _run(connection, "api", only="000")
+    _act_as_owner(connection)
+    command.upgrade(_alembic(connection), revision)
+    connection.exec_driver_sql("reset role")
+    _run(connection, "security", but="000")
+    _run(connection, "api", but="000")
+
+
+def _rebuild(connection: sa.Connection) -> None:
+    _run(connection, "api", only="000")
+    _run(connection, "security", but="000")
+    _run(connection, "api", but="000")
+
+
+@contextmanager
+def _locked(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction under the installers' lock; refuses a database that is newer than the code."""
+    with translate(), engine.begin() as connection:
+        connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        found = _status(connection)
+        if found.state == "newer":
+            raise DatabaseTooNew(
+                f"the database stands at revision {found.revision}, which this rag-sql does not know",
+                hint="Upgrade the rag-sql package to the one that upgraded the database, or newer.",
+            )
+        yield connection
+
+
+def _status(connection: sa.Connection) -> Status:
+    scripts = ScriptDirectory.from_config(_alembic(connection))
+    head = scripts.get_current_head()
+    assert head is not None
+    row = connection.execute(
+        sa.text(
+            "select current_setting('server_version'), current_database(), session_user::text,"
+            " to_regclass('rag.alembic_version') is not null"
+        )
+    ).one()
+    revision: str | None = None
+    if row[3]:
+        revision = connection.execute(sa.text("select version_num from rag.alembic_version")).scalar()
+    if revision is None:
+        state = "not installed"
+    elif revision == head:
+        state = "current"
+    elif revision in {script.revision for script in scripts.walk_revisions()}:
+        state = "outdated"
+    else:
+        state = "newer"
+    return Status(state, revision, head, row[0], row[1], row[2])
+
+
+def _alembic(connection: sa.Connection) -> Config:
+    config = Config()
+    # The folder's path goes through %-interpolation.
+    config.set_main_option("script_location", str(_resources.find("migrations")).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def _act_as_owner(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("set local role rag_owner")
+
+
+def _require_vector(connection: sa.Connection) -> None:
+    """pgvector must be there, or be creatable by this login."""
+    query = sa.text("select extversion from pg_catalog.pg_extension where extname = 'vector'")
+    version = connection.execute(query).scalar()
+    if version is None:
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql("create extension vector")
+        except sa.exc.DBAPIError as error:
+            if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+                raise ExtensionMissing(
+                    "the extension vector is not in this database and this login may not create it",
+                    hint="Ask an administrator for: create extension vector; (in this database)",
+                ) from error
+            raise ExtensionMissing(
+                "the server has no extension vector",
+                detail=str(error.orig).strip(),
+                hint="Install pgvector 0.8 or newer on the server.",
+            ) from error
+        version = connection.execute(query).scalar()
+    if tuple(int(part) for part in str(version).split(".")[:2]) < _OLDEST_VECTOR:
+        raise ExtensionMissing(
+            f"the extension vector is {version}; 0.8 or newer is needed",
+            hint="Ask an administrator for: alter extension vector update;",
+        )
+
+
+def _run(connection: sa.Connection, folder: str, *, only: str = "", but: str = "") -> None:
+    """Run the SQL files of a folder in order, as bytes and without parameters, so that nothing in them is rewritten."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    for path in sorted((_resources.find("schema") / folder).glob("*.sql")):
+        if (only and not path.name.startswith(only)) or (but and path.name.startswith(but)):
+            continue
+        content = path.read_bytes()
+        try:
+            driver.execute(content)
+        except psycopg.Error as error:
+            _locate(error, path, content)
+            raise
+
+
+def _locate(error: psycopg.Error, path: Path, content: bytes) -> None:
+    """Note file and line on an error of one of our own SQL files."""
+    position = error.diag.statement_position
+    line = content.decode()[: int(position)].count("\n") + 1 if position else None
+    error.add_note(f"in {path}" + (f", line {line}" if line else ""))

@@ -1,0 +1,464 @@
+"""What the store returns: frozen values, built by name from what the database returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Self
+
+from rag_sql import _evidence
+
+__all__ = [
+    "Approval",
+    "Candidate",
+    "Claim",
+    "Contract",
+    "Decision",
+    "Evidence",
+    "LoadedDocument",
+    "Outcome",
+    "Packet",
+    "Request",
+    "Review",
+    "Source",
+    "Span",
+    "Verdict",
+    "Witness",
+]
+
+
+class Outcome(StrEnum):
+    """How a decision ended. Different results with different repairs; nothing is averaged."""
+
+    SUFFICIENT_FOR_TEMPLATE = "SufficientForTemplate"
+    ASK_FOR_EVIDENCE = "AskForEvidence"
+    UNSUPPORTED_QUESTION = "UnsupportedQuestion"
+
+
+@dataclass(frozen=True)
+class Span:
+    """An exact quotation in a version.
+
+    Attributes
+    ----------
+    span_id, fact : str
+        Identifier within the version; fact label (a hint: the quotation decides).
+    range_start, range_end : int
+        Place in the body, in code points, 0-based and half-open.
+    quote : str
+        The text of that range.
+    """
+
+    span_id: str
+    fact: str
+    range_start: int
+    range_end: int
+    quote: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A selected passage.
+
+    Attributes
+    ----------
+    position, score : int
+        Place in the order of rank, from 1; number of distinct query words that occur in it.
+    tenant : str
+        Visibility: ``public`` or the tenant.
+    document_id, version : str, int
+        Which document, in which immutable revision.
+    range_start, range_end : int
+        Place in the body, in code points, 0-based and half-open.
+    title, source : str or None
+        As the document states them.
+    text, text_sha256 : str
+        The passage, and the SHA-256 (hexadecimal) of its UTF-8 bytes.
+    spans : tuple of Span
+        Spans inside the passage, by id.
+    """
+
+    position: int
+    score: int
+    tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int
+    title: str | None
+    source: str | None
+    text: str
+    text_sha256: str
+    spans: tuple[Span, ...]
+
+    @classmethod
+    def _from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(**{**_known(cls, value), "spans": tuple(Span(**_known(Span, span)) for span in value["spans"])})
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The span to cite for a covered fact, with what may be said on it.
+
+    Attributes
+    ----------
+    fact : str
+        The required fact.
+    tenant, document_id, version, span_id : str, str, int, str
+        The cited span.
+    quote : str
+        Its text: equal to a curated proposition of the fact.
+    clauses : tuple of str
+        The clauses licensed on that proposition, in contract order.
+    """
+
+    fact: str
+    tenant: str
+    document_id: str
+    version: int
+    span_id: str
+    quote: str
+    clauses: tuple[str, ...]
+
+    @classmethod
+    def _from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(**{**_known(cls, value), "clauses": tuple(value["clauses"])})
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A question type, as a decision used it.
+
+    Attributes
+    ----------
+    tenant, version : str, int
+        Owner and version.
+    sha256 : str
+        Content hash, hexadecimal.
+    content : mapping
+        ``case`` (attribute names) and ``facts`` (each with propositions and clauses).
+    """
+
+    tenant: str
+    version: int
+    sha256: str
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for.
+
+    Attributes
+    ----------
+    query, k, method : str, int, str
+        Words for the ranker, most passages to select, ranking method.
+    valid_at, known_at : str
+        The instants used, as ISO 8601 in UTC.
+    """
+
+    query: str
+    k: int
+    method: str
+    valid_at: str
+    known_at: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a decision rests on; common to :class:`Decision` and :class:`Packet`.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    question_id : str
+    contract : Contract
+    case_facts : mapping of str to str
+    request : Request
+    required, missing : tuple of str
+        Facts that the contract requires; those without a witness. In contract order.
+    sources : tuple of Source
+        Selected passages in order of rank.
+    witnesses : tuple of Witness
+        One for each covered fact, in contract order.
+    preimage, digest : str
+        Hexadecimal: the bytes, and their SHA-256, that identify the evidence.
+    """
+
+    outcome: Outcome
+    question_id: str
+    contract: Contract
+    case_facts: Mapping[str, str]
+    request: Request
+    required: tuple[str, ...]
+    missing: tuple[str, ...]
+    sources: tuple[Source, ...]
+    witnesses: tuple[Witness, ...]
+    preimage: str
+    digest: str
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether every required fact has a witness."""
+        return self.outcome is Outcome.SUFFICIENT_FOR_TEMPLATE
+
+
+@dataclass(frozen=True)
+class Decision(Evidence):
+    """An evidence decision that was not stored. An unsupported question has an outcome and nothing else."""
+
+    @classmethod
+    def _from_row(cls, row: Mapping[str, Any]) -> Self:
+        if row["outcome"] == Outcome.UNSUPPORTED_QUESTION:
+            return cls(
+                outcome=Outcome.UNSUPPORTED_QUESTION,
+                question_id=row["question_id"],
+                contract=Contract("", 0, "", {}),
+                case_facts={},
+                request=Request("", 0, "", "", ""),
+                required=(),
+                missing=(),
+                sources=(),
+                witnesses=(),
+                preimage="",
+                digest="",
+            )
+        return cls(
+            outcome=Outcome(row["outcome"]),
+            question_id=row["question_id"],
+            contract=Contract(
+                row["contract_tenant"], row["contract_version"], row["contract_sha256"].hex(), row["contract"]
+            ),
+            case_facts=row["case_facts"],
+            request=Request(
+                row["query"],
+                row["k"],
+                row["method"],
+                row["valid_at"].isoformat(),
+                row["known_at"].isoformat(),
+            ),
+            required=tuple(row["required"]),
+            missing=tuple(row["missing"]),
+            sources=tuple(Source._from_json(source) for source in row["sources"]),
+            witnesses=tuple(Witness._from_json(witness) for witness in row["witnesses"]),
+            preimage=row["preimage"].hex(),
+            digest=row["digest"].hex(),
+        )
+
+
+@dataclass(frozen=True)
+class Packet(Evidence):
+    """A stored decision.
+
+    Attributes
+    ----------
+    packet_id, tenant : str
+        Identifier, and whose it is.
+    recorded_at, recorded_by : str
+        When (ISO 8601, UTC), and by which login.
+    document : mapping
+        The packet as JSON, as the database rendered it.
+    """
+
+    packet_id: str
+    tenant: str
+    recorded_at: str
+    recorded_by: str
+    document: Mapping[str, Any]
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Build a packet from its JSON document.
+
+        Raises
+        ------
+        ValueError
+            The document lacks a part, or a part has another type.
+        """
+        try:
+            contract = document["contract"]
+            return cls(
+                outcome=Outcome(document["outcome"]),
+                question_id=document["question_id"],
+                contract=Contract(**_known(Contract, contract)),
+                case_facts=document["case_facts"],
+                request=Request(**_known(Request, document["request"])),
+                required=tuple(document["required"]),
+                missing=tuple(document["missing"]),
+                sources=tuple(Source._from_json(source) for source in document["sources"]),
+                witnesses=tuple(
+                    Witness._from_json(witness)
+                    for witness in _evidence.witnesses(contract["content"], document["sources"])
+                ),
+                preimage=document["preimage"],
+                digest=document["digest"],
+                packet_id=document["packet_id"],
+                tenant=document["tenant"],
+                recorded_at=document["recorded_at"],
+                recorded_by=document["recorded_by"],
+                document=document,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a packet: {error!r}") from error
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Build a packet from the text of its JSON document; raises ValueError when it is none."""
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise ValueError("not a packet: a JSON object is needed")
+        return cls.from_document(document)
+
+    def to_json(self) -> str:
+        """The packet as JSON text: enough to verify it without a database."""
+        return json.dumps(self.document, ensure_ascii=False, indent=2, sort_keys=True)
+
+    def verify(self) -> list[str]:
+        """What does not hold in this packet, from its document alone; empty when everything does.
+
+        Recomputes the digest by the byte layout of ``schema/README.md``, the hashes of texts and contract, the places of
+        the quotations, and coverage.
+        """
+        try:
+            return _evidence.verify(self.document)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            return [f"the packet is malformed: {error!r}"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence with a citation.
+
+    Attributes
+    ----------
+    text, fact : str
+        The sentence, and the fact it claims.
+    tenant, document_id, version, span_id : str, str, int, str
+        The cited span; ``tenant`` is the document's visibility.
+    """
+
+    text: str
+    fact: str
+    tenant: str
+    document_id: str
+    version: int
+    span_id: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate says of one claim.
+
+    Attributes
+    ----------
+    claim : Claim
+    verdict : str
+        ``licensed``, or the first check that fails: ``source_not_selected``, ``fact_not_carried``,
+        ``not_the_proposition``, ``not_licensed``.
+    reason : str
+        The check's reason; empty for a licensed claim.
+    """
+
+    claim: Claim
+    verdict: str
+    reason: str
+
+    @property
+    def licensed(self) -> bool:
+        """Whether the sentence may be said."""
+        return self.verdict == "licensed"
+
+
+@dataclass(frozen=True)
+class Review:
+    """What a reviewer is shown, and the digests (hexadecimal) that a decision about it binds."""
+
+    packet_id: str
+    verdicts: tuple[Verdict, ...]
+    evidence_digest: str
+    draft_digest: str
+    shown_digest: str
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A usable approval: the newest decision about a draft, on evidence that is still the same.
+
+    Attributes
+    ----------
+    packet_id : str
+    evidence_digest, draft_digest, shown_digest : str
+        What it binds, hexadecimal.
+    decision_number : int
+        Number among the decisions about this draft on this evidence.
+    reviewer_login, reviewer_name : str, str or None
+        The session's login; the name that the application stated.
+    note : str or None
+    recorded_at : datetime
+    """
+
+    packet_id: str
+    evidence_digest: str
+    draft_digest: str
+    shown_digest: str
+    decision_number: int
+    reviewer_login: str
+    reviewer_name: str | None
+    note: str | None
+    recorded_at: datetime
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A visible passage and why it was or was not selected.
+
+    Attributes
+    ----------
+    score : int
+    tenant, document_id, version : str, str, int
+    eligible : bool
+    eligible_position : int or None
+        Place among the eligible passages, from 1.
+    selected : bool
+    reason : str or None
+        ``superseded``, ``scheduled``, ``withdrawn``, ``attribute_differs`` or ``attribute_not_stated``.
+    attribute, applies_to, case_value : str, tuple of str, str, each or None
+        The attribute that excludes, the version's values and the case's.
+    effective_version : int or None
+        The version of the document that is effective at the instant.
+    """
+
+    score: int
+    tenant: str
+    document_id: str
+    version: int
+    eligible: bool
+    eligible_position: int | None
+    selected: bool
+    reason: str | None
+    attribute: str | None
+    applies_to: tuple[str, ...] | None
+    case_value: str | None
+    effective_version: int | None
+
+
+@dataclass(frozen=True)
+class LoadedDocument:
+    """What a load made of one document: ``new``, or ``same`` where the version existed with this content."""
+
+    document_id: str
+    version: int
+    status: str
+
+
+def claims_json(claims: Sequence[Claim]) -> str:
+    """Claims as the database takes them."""
+    return json.dumps([asdict(claim) for claim in claims], ensure_ascii=False)
+
+
+def _known(cls: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a JSON object that are fields of `cls`; KeyError for one that lacks."""
+    return {field.name: value[field.name] for field in fields(cls) if field.name in value}

@@ -1,0 +1,85 @@
+"""Every statement that the client issues: calls of ``rag_api`` and nothing else, by name, in named notation.
+
+Two statements are not here because they administer a store and no run-time login may issue them: see ``_admin``.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import TextClause, text
+
+__all__: list[str] = []
+
+
+def _statement(sql: str) -> TextClause:
+    return text(sql)
+
+
+BIND = _statement("select rag_api.bind(p_tenant => :tenant)")
+
+LOAD_DOCUMENTS = _statement(
+    "select document_id, version, status"
+    " from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
+)
+
+WITHDRAW_VERSION = _statement(
+    "select rag_api.withdraw_version(p_document_id => :document_id, p_version => :version,"
+    " p_withdrawn_from => :withdrawn_from, p_note => :note)"
+)
+
+ADD_CONTRACT = _statement(
+    "select rag_api.add_contract(p_question_id => :question_id, p_version => :version,"
+    " p_content => cast(:content as jsonb))"
+)
+
+_REQUEST = (
+    "p_question_id => :question_id, p_query => :query, p_case_facts => cast(:case_facts as jsonb), p_k => :k,"
+    " p_contract_version => :contract_version, p_valid_at => :valid_at, p_known_at => :known_at"
+)
+
+DECIDE = _statement(
+    "select outcome, question_id, contract_tenant, contract_version, contract_sha256, contract, case_facts, query, k,"
+    " method, valid_at, known_at, required, missing, sources, witnesses, preimage, digest"
+    f" from rag_api.decide({_REQUEST})"  # noqa: S608 - a constant of this module
+)
+
+RECORD_PACKET = _statement(f"select rag_api.record_packet({_REQUEST})")
+
+EXPLAIN = _statement(
+    "select score, tenant, document_id, version, eligible, eligible_position, selected, reason, attribute, applies_to,"
+    " case_value, effective_version"
+    f" from rag_api.explain({_REQUEST})"  # noqa: S608 - a constant of this module
+)
+
+CHECK_CLAIMS = _statement(
+    "select position, claim, verdict, reason from rag_api.check_claims("
+    "p_contract_tenant => :contract_tenant, p_question_id => :question_id, p_contract_version => :contract_version,"
+    " p_selection => array(select row(s.tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref"
+    " from jsonb_to_recordset(cast(:selection as jsonb)) as s(tenant text, document_id text, version integer,"
+    " range_start integer, range_end integer)), p_claims => cast(:claims as jsonb)) order by position"
+)
+
+PACKET_DOCUMENT = _statement("select rag_api.packet_document(p_packet_id => cast(:packet_id as uuid))")
+
+REVIEW_PACKET = _statement(
+    "select position, claim, verdict, reason, evidence_digest, draft_digest, shown_digest"
+    " from rag_api.review_packet(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb))"
+    " order by position"
+)
+
+APPROVE = _statement(
+    "select rag_api.approve(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb),"
+    " p_shown_digest => :shown_digest, p_decision => :decision, p_reviewer_name => :reviewer_name, p_note => :note)"
+)
+
+REQUIRE_APPROVAL = _statement(
+    "select packet_id::text, evidence_digest, draft_digest, shown_digest, decision_number, reviewer_login,"
+    " reviewer_name, note, recorded_at"
+    " from rag_api.require_approval(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb))"
+)
+
+CORPUS_FINGERPRINT = _statement("select rag_api.corpus_fingerprint()")
+
+SPAN_CHECK = _statement(
+    "select tenant, document_id, version, span_id, range_start, range_end, quote, found, expected_start"
+    " from rag_api.span_check"
+)

@@ -1,0 +1,449 @@
+-- Documents and spans: loading, withdrawing, looking.
+--
+-- Writing is done with the caller's own rights: a curator's grants and the policies decide what may be added, the
+-- functions add validation with clear errors. All writes are set-based: one call takes any number of documents.
+
+set local role rag_owner;
+
+-- Passages: until they are cut, a version is one passage. Nothing else in rag_api knows that.
+create view rag_api.passage with (security_invoker = true) as
+  select
+    v.tenant,
+    v.document_id,
+    v.version,
+    0 as range_start,
+    v.body_length as range_end,
+    v.body as text,
+    v.body_sha256 as text_sha256,
+    v.words
+  from rag.version v;
+grant select on rag_api.passage to rag_reader, rag_auditor;
+comment on view rag_api.passage is
+  'Retrievable pieces of versions: range in code points, text, SHA-256 of the text, distinct words.';
+
+-- The status of every visible version at an instant, from what had been recorded at another:
+--   scheduled    not yet effective
+--   superseded   a version of the same document with a greater (effective_from, version) is effective
+--   withdrawn    the newest effective version, but taken out of use: an older one does not come back
+--   current      the one to use
+-- Null instants mean now.
+-- `is_current` says the same as status = 'current' in a form that the planner turns into joins: a filter on it costs
+-- what a join to the effective versions costs. `applies_to` is handed on so that eligibility need not read twice.
+create function rag_api.version_status(
+  p_valid_at timestamptz default null,
+  p_known_at timestamptz default null
+)
+  returns table (
+    tenant text,
+    document_id text,
+    version integer,
+    status text,
+    is_current boolean,
+    effective_version integer,
+    applies_to jsonb
+  )
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select
+    v.tenant,
+    v.document_id,
+    v.version,
+    case
+      when v.effective_from > coalesce(p_valid_at, now()) then 'scheduled'
+      when v.version <> e.version then 'superseded'
+      when w.version is not null then 'withdrawn'
+      else 'current'
+    end,
+    v.version = e.version and w.version is null,
+    e.version,
+    v.applies_to
+  from rag.version v
+  left join (
+    select distinct on (n.tenant, n.document_id) n.tenant, n.document_id, n.version
+    from rag.version n
+    where n.effective_from <= coalesce(p_valid_at, now())
+      and n.recorded_at <= coalesce(p_known_at, now())
+    order by n.tenant, n.document_id, n.effective_from desc, n.version desc
+  ) as e on e.tenant = v.tenant and e.document_id = v.document_id
+  left join rag.withdrawal w
+    on w.tenant = v.tenant
+    and w.document_id = v.document_id
+    and w.version = v.version
+    and w.withdrawn_from <= coalesce(p_valid_at, now())
+    and w.recorded_at <= coalesce(p_known_at, now())
+  where v.recorded_at <= coalesce(p_known_at, now());
+end;
+revoke all on function rag_api.version_status from public;
+grant execute on function rag_api.version_status to rag_reader, rag_auditor;
+comment on function rag_api.version_status is
+  'Status of every visible version: current, superseded, scheduled, withdrawn; and the version effective at the instant.';
+
+create view rag_api.version with (security_invoker = true) as
+  select
+    v.tenant,
+    v.document_id,
+    v.version,
+    s.status,
+    v.title,
+    v.applies_to,
+    v.effective_from,
+    v.published,
+    v.source,
+    v.body_length,
+    encode(v.body_sha256, 'hex') as body_sha256,
+    v.recorded_at,
+    v.recorded_by,
+    v.metadata,
+    v.body
+  from rag.version v
+  join rag_api.version_status() s on s.tenant = v.tenant and s.document_id = v.document_id and s.version = v.version;
+grant select on rag_api.version to rag_reader, rag_auditor;
+comment on view rag_api.version is 'Every visible version with its status now.';
+
+create view rag_api.document with (security_invoker = true) as
+  select v.tenant, v.document_id, v.version, v.title, v.applies_to, v.effective_from, v.published, v.source, v.body
+  from rag_api.version v
+  where v.status = 'current';
+grant select on rag_api.document to rag_reader, rag_auditor;
+comment on view rag_api.document is 'The current version of every visible document.';
+
+create view rag_api.span with (security_invoker = true) as
+  select
+    s.tenant, s.document_id, s.version, s.span_id, s.fact, s.range_start, s.range_end, s.quote, s.occurrence,
+    s.recorded_at, s.recorded_by
+  from rag.span s;
+grant select on rag_api.span to rag_reader, rag_auditor;
+comment on view rag_api.span is 'Every visible span with its text and its place (code points, 0-based, half-open).';
+
+-- Recomputes every visible span from its body and lists those that do not hold: always empty. It does not use what was
+-- derived at insert: it cuts the stored range out of the body and searches the quotation again.
+create view rag_api.span_check with (security_invoker = true) as
+  select
+    s.tenant, s.document_id, s.version, s.span_id, s.range_start, s.range_end, s.quote,
+    substr(v.body, s.range_start + 1, s.range_end - s.range_start) as found,
+    rag.locate(v.body collate "C", s.quote, coalesce(s.occurrence, 1)) as expected_start
+  from rag.span s
+  join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
+  where substr(v.body, s.range_start + 1, s.range_end - s.range_start) collate "C" is distinct from s.quote
+    or rag.locate(v.body collate "C", s.quote, coalesce(s.occurrence, 1)) is distinct from s.range_start;
+grant select on rag_api.span_check to rag_reader, rag_auditor;
+comment on view rag_api.span_check is 'Spans whose stored place does not hold their quotation. Always empty.';
+
+-- What is wrong with the documents of a load: position in the list (from 0), path within the document, problem.
+create function rag_api._document_problems(
+  p_documents jsonb
+)
+  returns table (document_position integer, path text, problem text)
+  language sql
+  stable
+begin atomic
+  with document as (
+    select (i - 1)::integer as document_position, case when jsonb_typeof(d) = 'object' then d else '{}' end as d
+    from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  ), attribute as (
+    select document_position, 'applies_to.' || a.key as path, a.value
+    from document, jsonb_each(case when jsonb_typeof(d -> 'applies_to') = 'object' then d -> 'applies_to' else '{}' end) a
+  ), span as (
+    select
+      document_position,
+      'spans.' || (j - 1) as path,
+      case when jsonb_typeof(s) = 'object' then s else '{}' end as s
+    from document,
+      jsonb_array_elements(case when jsonb_typeof(d -> 'spans') = 'array' then d -> 'spans' else '[]' end)
+      with ordinality as t(s, j)
+  ), name as (
+    select document_position, 'id' as path, d -> 'id' as value from document
+    union all select document_position, path || '.id', s -> 'id' from span
+    union all select document_position, path || '.fact', s -> 'fact' from span
+  )
+  select document_position, path, 'must be a text of 1 to 200 bytes, without control characters or outer spaces'
+    from name
+    where jsonb_typeof(value) is distinct from 'string'
+      or octet_length(value #>> '{}') not between 1 and 200
+      or value #>> '{}' ~ '[[:cntrl:]]'
+      or value #>> '{}' <> btrim(value #>> '{}')
+  union all
+  select document_position, 'version', 'must be a whole number from 1 to 2147483647'
+    from document
+    where jsonb_typeof(d -> 'version') is distinct from 'number'
+      or d ->> 'version' !~ '^[1-9][0-9]{0,9}$'
+      or (d ->> 'version')::numeric > 2147483647
+  union all
+  select document_position, 'body', 'must be a text of 1 byte to 10 MiB'
+    from document
+    where jsonb_typeof(d -> 'body') is distinct from 'string'
+      or octet_length(d ->> 'body') not between 1 and 10485760
+  union all
+  -- Only a long body can have that many words; rag.word_vector is the backstop.
+  select document_position, 'body', 'its distinct words exceed 1 MiB; split the document'
+    from document
+    where octet_length(d ->> 'body') between 900000 and 10485760
+      and (select sum(octet_length(w) + 1) from unnest(rag.words(d ->> 'body')) as w) > 1048575
+  union all
+  select document_position, k, 'must be a text'
+    from document, unnest(array['title', 'source']) as k
+    where d ? k and jsonb_typeof(d -> k) <> 'string'
+  union all
+  select document_position, 'effective_from', 'must be a date or a time, such as 2026-03-01 or 2026-03-01T09:00:00Z'
+    from document
+    where d ? 'effective_from' and not (
+      jsonb_typeof(d -> 'effective_from') = 'string'
+      and d ->> 'effective_from' ~ '^\d{4}-\d\d-\d\d'
+      and pg_input_is_valid(d ->> 'effective_from', 'timestamptz')
+    )
+  union all
+  select document_position, 'published', 'must be a date, such as 2026-03-01'
+    from document
+    where d ? 'published' and not (
+      jsonb_typeof(d -> 'published') = 'string'
+      and d ->> 'published' ~ '^\d{4}-\d\d-\d\d$'
+      and pg_input_is_valid(d ->> 'published', 'date')
+    )
+  union all
+  select document_position, 'metadata', 'must be a mapping'
+    from document where d ? 'metadata' and jsonb_typeof(d -> 'metadata') <> 'object'
+  union all
+  select document_position, 'applies_to', 'must be a mapping of attributes to lists of values'
+    from document where d ? 'applies_to' and jsonb_typeof(d -> 'applies_to') <> 'object'
+  union all
+  select document_position, path, 'must be a list of at least one value, each a text of 1 to 200 bytes'
+    from attribute a
+    where jsonb_typeof(value) <> 'array'
+      or value = '[]'
+      or exists (
+        select from jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+        where jsonb_typeof(v) <> 'string' or octet_length(v #>> '{}') not between 1 and 200
+      )
+  union all
+  select document_position, path, 'a version that applies to every value leaves the attribute out; * is no value'
+    from attribute where jsonb_typeof(value) = 'array' and value ? '*'
+  union all
+  select document_position, 'spans', 'must be a list'
+    from document where d ? 'spans' and jsonb_typeof(d -> 'spans') <> 'array'
+  union all
+  select document_position, path || '.quote', 'must be a text'
+    from span
+    where jsonb_typeof(s -> 'quote') is distinct from 'string' or s ->> 'quote' = ''
+  union all
+  select document_position, path || '.occurrence', 'must be a whole number from 1'
+    from span
+    where s ? 'occurrence' and (
+      jsonb_typeof(s -> 'occurrence') <> 'number' or s ->> 'occurrence' !~ '^[1-9][0-9]{0,8}$'
+    )
+  union all
+  select document_position, path || '.' || k, 'unknown key; a span has id, fact, quote and occurrence'
+    from span, jsonb_object_keys(s) as k
+    where k not in ('id', 'fact', 'quote', 'occurrence')
+  union all
+  select document_position, k, 'unknown key; keep it under metadata'
+    from document, jsonb_object_keys(d) as k
+    where k not in ('id', 'version', 'title', 'body', 'applies_to', 'effective_from', 'published', 'source', 'metadata', 'spans')
+  union all
+  select max(document_position), max(path) || '.id', format('span "%s" stands more than once', s ->> 'id')
+    from span group by document_position, s ->> 'id' having count(*) > 1
+  union all
+  select max(document_position), 'id', format('"%s" version %s stands more than once in this load', d ->> 'id', d ->> 'version')
+    from document group by d ->> 'id', d ->> 'version' having count(*) > 1;
+end;
+revoke all on function rag_api._document_problems from public;
+grant execute on function rag_api._document_problems to rag_curator, rag_publisher;
+comment on function rag_api._document_problems is 'Private: what is wrong with a list of documents.';
+
+-- RS003 unless the caller is in the group that writes for the bound tenant. The policies would refuse as well, with the
+-- same SQLSTATE as a missing grant; this says which.
+create function rag_api._writable_tenant()
+  returns text
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := rag_auth.required_tenant();
+  v_group constant text := case v_tenant when 'public' then 'rag_publisher' else 'rag_curator' end;
+begin
+  if not pg_has_role(v_group, 'usage') then
+    raise exception using
+      errcode = 'RS003',
+      message = format('login "%s" may not write for tenant "%s"', session_user, v_tenant),
+      hint = format('Ask the administrator of the store for: grant %I to %I;', v_group, session_user);
+  end if;
+  return v_tenant;
+end;
+$$;
+revoke all on function rag_api._writable_tenant from public;
+grant execute on function rag_api._writable_tenant to rag_curator, rag_publisher;
+comment on function rag_api._writable_tenant is 'Private: the bound tenant, where the caller may write for it; RS002, RS003.';
+
+-- Loads documents for the bound tenant, all or nothing. p_documents is an array of objects with the keys id, version,
+-- body and, optionally, title, applies_to, effective_from, published, source, metadata, spans (id, fact, quote,
+-- occurrence). Times without an offset are UTC.
+--
+-- A version that exists with the same content is left alone (`same`); with other content it is refused (RS021), since a
+-- version is immutable. A load that states no effective_from does not question the stored one, and one that states
+-- fewer spans than are stored does not either: spans are added after documents.
+--
+-- Returns one row per document, in the order given: `new` or `same`. Raises RS002, RS003, RS020 (COLUMN names the
+-- place: position in the array, then the path), RS021, RS023, RS024.
+create function rag_api.load_documents(
+  p_documents jsonb
+)
+  returns table (document_id text, version integer, status text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+as $$
+#variable_conflict use_column
+declare
+  v_tenant constant text := rag_api._writable_tenant();
+  v_problem record;
+  v_new integer[];
+begin
+  if jsonb_typeof(p_documents) is distinct from 'array' then
+    raise exception using errcode = 'RS020', message = 'documents must be given as a JSON array';
+  end if;
+
+  select p.document_position, p.path, p.problem into v_problem
+  from rag_api._document_problems(p_documents) p
+  order by p.document_position, p.path collate "C"
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS020',
+      message = format('%s: %s', v_problem.path, v_problem.problem),
+      column = format('%s.%s', v_problem.document_position, v_problem.path);
+  end if;
+
+  -- A version that exists must be the same in everything this load states.
+  select i - 1 as document_position, d ->> 'id' as id, d ->> 'version' as version, c.what into v_problem
+  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  join rag.version v
+    on v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
+  cross join lateral (
+    select string_agg(what, ', ') as what
+    from (values
+      ('body', v.body collate "C" = d ->> 'body'),
+      ('title', v.title is not distinct from d ->> 'title'),
+      ('applies_to', v.applies_to = rag_api._canonical_applies_to(d -> 'applies_to')),
+      ('effective_from', not d ? 'effective_from' or v.effective_from = (d ->> 'effective_from')::timestamptz),
+      ('published', v.published is not distinct from (d ->> 'published')::date),
+      ('source', v.source is not distinct from d ->> 'source'),
+      ('metadata', v.metadata = coalesce(d -> 'metadata', '{}')),
+      ('spans', not exists (
+        select from jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
+        where not exists (
+          select from rag.span o
+          where (o.tenant, o.document_id, o.version, o.span_id) = (v.tenant, v.document_id, v.version, s.id)
+            and o.fact = s.fact and o.quote = s.quote and o.occurrence is not distinct from s.occurrence
+        )
+      ))
+    ) as comparison(what, same)
+    where not same
+  ) c
+  where c.what is not null
+  order by i
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS021',
+      message = format('"%s" version %s exists with another %s', v_problem.id, v_problem.version, v_problem.what),
+      column = format('%s.version', v_problem.document_position),
+      hint = 'A version is immutable: give the changed document the next version number.';
+  end if;
+
+  v_new := array(
+    select (i - 1)::integer
+    from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+    where not exists (
+      select from rag.version v
+      where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
+    )
+  );
+
+  insert into rag.version
+    (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
+  select
+    v_tenant,
+    d ->> 'id',
+    (d ->> 'version')::integer,
+    d ->> 'title',
+    d ->> 'body',
+    rag_api._canonical_applies_to(d -> 'applies_to'),
+    coalesce((d ->> 'effective_from')::timestamptz, now()),
+    (d ->> 'published')::date,
+    d ->> 'source',
+    coalesce(d -> 'metadata', '{}')
+  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  where i - 1 = any (v_new);
+
+  insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)
+  select v_tenant, d ->> 'id', (d ->> 'version')::integer, s.id, s.fact, s.quote, s.occurrence
+  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  cross join jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
+  where i - 1 = any (v_new);
+
+  return query
+  select d ->> 'id', (d ->> 'version')::integer, case when i - 1 = any (v_new) then 'new' else 'same' end
+  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  order by i;
+end;
+$$;
+
+-- applies_to as it is stored: values of each attribute distinct and in byte order; no attributes for null.
+create function rag_api._canonical_applies_to(
+  p_applies_to jsonb
+)
+  returns jsonb
+  language sql
+  immutable
+begin atomic
+  select coalesce(jsonb_object_agg(a.key, (
+    select jsonb_agg(distinct v order by v) from jsonb_array_elements(a.value) as v
+  )), '{}')
+  from jsonb_each(coalesce(p_applies_to, '{}')) as a;
+end;
+revoke all on function rag_api._canonical_applies_to from public;
+grant execute on function rag_api._canonical_applies_to to rag_curator, rag_publisher;
+comment on function rag_api._canonical_applies_to is 'Private: applies_to with distinct, ordered values.';
+
+revoke all on function rag_api.load_documents from public;
+grant execute on function rag_api.load_documents to rag_curator, rag_publisher;
+comment on function rag_api.load_documents is
+  'Loads documents (array of objects: id, version, body, ...) for the bound tenant, all or nothing; new or same per document.';
+
+-- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn changes
+-- nothing. RS022 when there is no such version, whoever else may have one.
+create function rag_api.withdraw_version(
+  p_document_id text,
+  p_version integer,
+  p_withdrawn_from timestamptz default null,
+  p_note text default null
+)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := rag_api._writable_tenant();
+begin
+  if not exists (
+    select from rag.version v
+    where v.tenant = v_tenant and v.document_id = p_document_id and v.version = p_version
+  ) then
+    raise exception using
+      errcode = 'RS022',
+      message = format('no version %s of document "%s"', p_version, p_document_id);
+  end if;
+  insert into rag.withdrawal (tenant, document_id, version, withdrawn_from, note)
+  values (v_tenant, p_document_id, p_version, coalesce(p_withdrawn_from, now()), p_note)
+  on conflict do nothing;
+end;
+$$;
+revoke all on function rag_api.withdraw_version from public;
+grant execute on function rag_api.withdraw_version to rag_curator, rag_publisher;
+comment on function rag_api.withdraw_version is 'Takes a version of the bound tenant out of use; RS022 when there is none.';
+
+reset role;

@@ -1,0 +1,90 @@
+-- Coverage: a property of the selected set. Required facts minus facts with a witness in the set.
+--
+-- A witness is a span of a selected passage whose quotation equals a curated proposition of the span's fact. The label
+-- alone is nothing: text is edited and labels stay. Quotation and proposition are compared by bytes.
+
+set local role rag_owner;
+
+-- Witnesses in a selection, by fact in contract order; `rank` 1 is the one that is cited: first by document id, then
+-- span id, then visibility and version, by bytes.
+create function rag_api.witnesses(
+  p_contract_tenant text,
+  p_question_id text,
+  p_contract_version integer,
+  p_selection rag.source_ref[]
+)
+  returns table (
+    fact_position integer,
+    fact text,
+    rank integer,
+    tenant text,
+    document_id text,
+    version integer,
+    span_id text,
+    quote text
+  )
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select
+    p.fact_position,
+    p.fact,
+    row_number() over (partition by p.fact_position order by s.document_id, s.span_id, s.tenant, s.version)::integer,
+    s.tenant,
+    s.document_id,
+    s.version,
+    s.span_id,
+    s.quote
+  from (
+    select distinct
+      s.tenant, s.document_id, s.version, s.span_id, s.fact, s.quote
+    from unnest(p_selection) as r
+    join rag.span s
+      on s.tenant = r.tenant
+      and s.document_id = r.document_id
+      and s.version = r.version
+      and s.range_start >= r.range_start
+      and s.range_end <= r.range_end
+  ) as s
+  join rag_api.proposition p on p.fact = s.fact and p.quote = s.quote
+  where p.tenant = p_contract_tenant
+    and p.question_id = p_question_id
+    and p.version = p_contract_version
+  order by 1, 3;
+end;
+revoke all on function rag_api.witnesses from public;
+grant execute on function rag_api.witnesses to rag_reader;
+comment on function rag_api.witnesses is
+  'Spans of a selection whose quotation equals a proposition of their fact; rank 1 is the one that is cited.';
+
+-- Facts of a contract that nothing in a selection witnesses, in contract order; empty when coverage is complete.
+create function rag_api.missing_facts(
+  p_contract_tenant text,
+  p_question_id text,
+  p_contract_version integer,
+  p_selection rag.source_ref[]
+)
+  returns table (fact_position integer, fact text)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select p.fact_position, p.fact
+  from rag_api.proposition p
+  where p.tenant = p_contract_tenant
+    and p.question_id = p_question_id
+    and p.version = p_contract_version
+    and p.proposition_position = 1
+    and not exists (
+      select
+      from rag_api.witnesses(p_contract_tenant, p_question_id, p_contract_version, p_selection) as w
+      where w.fact_position = p.fact_position
+    )
+  order by 1;
+end;
+revoke all on function rag_api.missing_facts from public;
+grant execute on function rag_api.missing_facts to rag_reader;
+comment on function rag_api.missing_facts is 'Required facts that no span of a selection witnesses, in contract order.';
+
+reset role;

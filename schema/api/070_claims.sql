@@ -1,0 +1,159 @@
+-- Claims: a citation is a pointer, not a licence. Every claim gets a verdict; nothing is averaged.
+--
+-- Four checks, in this order; the first that fails gives the reason:
+--   source_not_selected    cited source is not in the selected evidence
+--   fact_not_carried       span does not carry this fact
+--   not_the_proposition    span text is not the curated proposition
+--   not_licensed           the rule does not license this sentence
+--
+-- The gate selects licensed clauses; it does not judge entailment: a paraphrase that a person would accept is withheld.
+
+set local role rag_owner;
+
+-- RS040 unless p_claims is a non-empty array of claims:
+--   {"text": ..., "fact": ..., "tenant": ..., "document_id": ..., "version": ..., "span_id": ...}
+create function rag_api._check_claims(
+  p_claims jsonb
+)
+  returns void
+  language plpgsql
+  immutable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_position bigint;
+begin
+  if jsonb_typeof(p_claims) is distinct from 'array' or jsonb_array_length(p_claims) = 0 then
+    raise exception using errcode = 'RS040', message = 'claims must be a JSON array of at least one claim';
+  end if;
+  select i - 1 into v_position
+  from jsonb_array_elements(p_claims) with ordinality as t(c, i)
+  where jsonb_typeof(c) <> 'object'
+    or exists (
+      select from unnest(array['text', 'fact', 'tenant', 'document_id', 'span_id']) as k
+      where jsonb_typeof(c -> k) is distinct from 'string' or c ->> k = ''
+    )
+    or jsonb_typeof(c -> 'version') is distinct from 'number'
+    or c ->> 'version' !~ '^[1-9][0-9]{0,8}$'
+    or exists (
+      select from jsonb_object_keys(case when jsonb_typeof(c) = 'object' then c else '{}' end) as k
+      where k not in ('text', 'fact', 'tenant', 'document_id', 'version', 'span_id')
+    )
+  order by i
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS040',
+      message = format('claim %s is malformed', v_position),
+      column = v_position::text,
+      hint = 'A claim has text, fact, tenant, document_id and span_id (texts) and version (a whole number), and nothing else.';
+  end if;
+end;
+$$;
+revoke all on function rag_api._check_claims from public;
+grant execute on function rag_api._check_claims to rag_reader;
+comment on function rag_api._check_claims is 'Private: RS040 unless the claims are well formed.';
+
+-- One verdict per claim, in order. An empty reason means licensed.
+create function rag_api._verdicts(
+  p_contract_tenant text,
+  p_question_id text,
+  p_contract_version integer,
+  p_selection rag.source_ref[],
+  p_claims jsonb
+)
+  returns table ("position" integer, claim jsonb, verdict text, reason text)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select
+    j.position,
+    j.claim,
+    j.verdict,
+    case j.verdict
+      when 'source_not_selected' then 'cited source is not in the selected evidence'
+      when 'fact_not_carried' then 'span does not carry this fact'
+      when 'not_the_proposition' then 'span text is not the curated proposition'
+      when 'not_licensed' then 'the rule does not license this sentence'
+      when 'licensed' then ''
+    end
+  from (
+    select
+      c.i::integer as "position",
+      c.claim,
+      case
+        when not exists (
+          select from unnest(p_selection) as r
+          where r.tenant = c.claim ->> 'tenant'
+            and r.document_id = c.claim ->> 'document_id'
+            and r.version = (c.claim ->> 'version')::integer
+        ) then 'source_not_selected'
+        when s.fact is distinct from c.claim ->> 'fact' then 'fact_not_carried'
+        when not exists (
+          select from rag_api.proposition p
+          where p.tenant = p_contract_tenant
+            and p.question_id = p_question_id
+            and p.version = p_contract_version
+            and p.fact = s.fact
+            and p.quote = s.quote
+        ) then 'not_the_proposition'
+        when not exists (
+          select from rag_api.clause k
+          where k.tenant = p_contract_tenant
+            and k.question_id = p_question_id
+            and k.version = p_contract_version
+            and k.fact = s.fact
+            and k.quote = s.quote
+            and k.clause = c.claim ->> 'text'
+        ) then 'not_licensed'
+        else 'licensed'
+      end as verdict
+    from jsonb_array_elements(p_claims) with ordinality as c(claim, i)
+    -- The span must lie in a selected passage of the cited version.
+    left join rag.span s
+      on s.tenant = c.claim ->> 'tenant'
+      and s.document_id = c.claim ->> 'document_id'
+      and s.version = (c.claim ->> 'version')::integer
+      and s.span_id = c.claim ->> 'span_id'
+      and exists (
+        select from unnest(p_selection) as r
+        where r.tenant = s.tenant
+          and r.document_id = s.document_id
+          and r.version = s.version
+          and r.range_start <= s.range_start
+          and r.range_end >= s.range_end
+      )
+  ) as j
+  order by j.position;
+end;
+revoke all on function rag_api._verdicts from public;
+grant execute on function rag_api._verdicts to rag_reader;
+comment on function rag_api._verdicts is 'Private: one verdict per well-formed claim.';
+
+-- The claim gate: one verdict per claim, in order. RS040 when the claims are malformed.
+create function rag_api.check_claims(
+  p_contract_tenant text,
+  p_question_id text,
+  p_contract_version integer,
+  p_selection rag.source_ref[],
+  p_claims jsonb
+)
+  returns table ("position" integer, claim jsonb, verdict text, reason text)
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform rag_api._check_claims(p_claims);
+  return query
+  select v.position, v.claim, v.verdict, v.reason
+  from rag_api._verdicts(p_contract_tenant, p_question_id, p_contract_version, p_selection, p_claims) as v;
+end;
+$$;
+revoke all on function rag_api.check_claims from public;
+grant execute on function rag_api.check_claims to rag_reader;
+comment on function rag_api.check_claims is
+  'Claim gate: licensed, or the first check that fails and its reason, per claim. RS040 when claims are malformed.';
+
+reset role;

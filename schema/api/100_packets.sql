@@ -1,0 +1,233 @@
+-- Packets: recording what a decision relied on, and reading it back.
+
+set local role rag_owner;
+grant create on schema rag_api to rag_recorder;
+-- Everything the recorder reads, it reads as a member of rag_reader, under the caller's binding.
+
+create view rag_api.packet with (security_invoker = true) as
+  select
+    p.tenant, p.packet_id, encode(p.digest, 'hex') as digest, p.outcome, p.question_id, p.contract_tenant,
+    p.contract_version, p.case_facts, p.query, p.k, p.method, p.valid_at, p.known_at, p.required, p.missing,
+    p.recorded_at, p.recorded_by
+  from rag.packet p;
+grant select on rag_api.packet to rag_reader, rag_auditor;
+comment on view rag_api.packet is 'Recorded packets of the bound tenant: request, outcome, digest.';
+
+create view rag_api.packet_source with (security_invoker = true) as
+  select
+    s.tenant, s.packet_id, s.position, s.score, s.document_tenant, s.document_id, s.version, s.range_start, s.range_end,
+    array(
+      select n.span_id from rag.packet_span n
+      where n.tenant = s.tenant and n.packet_id = s.packet_id and n.position = s.position
+      order by n.span_id
+    ) as span_ids
+  from rag.packet_source s;
+grant select on rag_api.packet_source to rag_reader, rag_auditor;
+comment on view rag_api.packet_source is 'Selected passages of recorded packets, in order of rank.';
+
+-- A time as text, in UTC and to the microsecond, whatever the session's settings are.
+create function rag_api._utc(
+  p_time timestamptz
+)
+  returns text
+  language sql
+  stable
+  parallel safe
+return pg_catalog.to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+revoke all on function rag_api._utc from public;
+grant execute on function rag_api._utc to rag_reader;
+comment on function rag_api._utc is 'Private: a time as ISO 8601 text in UTC.';
+
+-- A packet whole, as one JSON document: enough to verify it without a database. RS050 when there is no such packet, or
+-- it is another tenant's.
+create function rag_api.packet_document(
+  p_packet_id uuid
+)
+  returns jsonb
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_document jsonb;
+begin
+  select jsonb_build_object(
+    'format', 'rag-sql packet 1',
+    'packet_id', p.packet_id,
+    'tenant', p.tenant,
+    'digest', encode(p.digest, 'hex'),
+    'preimage', encode(p.preimage, 'hex'),
+    'outcome', p.outcome,
+    'question_id', p.question_id,
+    'contract', jsonb_build_object(
+      'tenant', c.tenant,
+      'version', c.version,
+      'sha256', encode(c.content_sha256, 'hex'),
+      'content', c.content
+    ),
+    'case_facts', p.case_facts,
+    'request', jsonb_build_object(
+      'query', p.query,
+      'k', p.k,
+      'method', p.method,
+      'contract_pinned', p.contract_pinned,
+      'valid_at', rag_api._utc(p.valid_at),
+      'known_at', rag_api._utc(p.known_at)
+    ),
+    'required', to_jsonb(p.required),
+    'missing', to_jsonb(p.missing),
+    'sources', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'position', s.position,
+        'score', s.score,
+        'tenant', s.document_tenant,
+        'document_id', s.document_id,
+        'version', s.version,
+        'range_start', s.range_start,
+        'range_end', s.range_end,
+        'title', v.title,
+        'source', v.source,
+        'text', t.text,
+        'text_sha256', encode(t.text_sha256, 'hex'),
+        'spans', (
+          select coalesce(jsonb_agg(jsonb_build_object(
+            'span_id', n.span_id,
+            'fact', n.fact,
+            'range_start', n.range_start,
+            'range_end', n.range_end,
+            'quote', n.quote
+          ) order by n.span_id), '[]')
+          from rag.packet_span ps
+          join rag.span n
+            on n.tenant = ps.document_tenant
+            and n.document_id = ps.document_id
+            and n.version = ps.version
+            and n.span_id = ps.span_id
+          where ps.tenant = s.tenant and ps.packet_id = s.packet_id and ps.position = s.position
+        )
+      ) order by s.position), '[]')
+      from rag.packet_source s
+      join rag.version v on v.tenant = s.document_tenant and v.document_id = s.document_id and v.version = s.version
+      join rag_api.passage t
+        on t.tenant = s.document_tenant
+        and t.document_id = s.document_id
+        and t.version = s.version
+        and t.range_start = s.range_start
+        and t.range_end = s.range_end
+      where s.tenant = p.tenant and s.packet_id = p.packet_id
+    ),
+    'recorded_at', rag_api._utc(p.recorded_at),
+    'recorded_by', p.recorded_by
+  )
+  into v_document
+  from rag.packet p
+  join rag.contract c
+    on c.tenant = p.contract_tenant and c.question_id = p.question_id and c.version = p.contract_version
+  where p.tenant = rag_auth.tenant() and p.packet_id = p_packet_id;
+  if not found then
+    raise exception using
+      errcode = 'RS050',
+      message = format('there is no packet %s', coalesce(p_packet_id::text, 'null'));
+  end if;
+  return v_document;
+end;
+$$;
+revoke all on function rag_api.packet_document from public;
+grant execute on function rag_api.packet_document to rag_reader;
+comment on function rag_api.packet_document is 'A packet of the bound tenant whole, as JSON; verifiable without a database. RS050.';
+
+set local role rag_recorder;
+
+-- Decides and stores, in one statement and from one snapshot; returns the packet (rag_api.packet_document).
+--
+-- A definer function of rag_recorder, because no run-time role may insert a packet: what is stored is what the database
+-- decided. The binding is the session's (session_user), so the recorder sees and writes what the caller may see.
+--
+-- Raises what decide raises; RS002 when no tenant is bound; RS013 for an unsupported question, which has no evidence to
+-- keep. Nothing is stored when it raises.
+create function rag_api.record_packet(
+  p_question_id text,
+  p_query text,
+  p_case_facts jsonb,
+  p_k integer,
+  p_contract_version integer default null,
+  p_valid_at timestamptz default null,
+  p_known_at timestamptz default null
+)
+  returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := rag_auth.required_tenant();
+  v_packet_id uuid;
+begin
+  -- Only a decision is passed on: an unsupported question inserts nothing.
+  with decision as materialized (
+    select
+      d.outcome, d.question_id, d.contract_tenant, d.contract_version, d.case_facts, d.query, d.k, d.method,
+      d.valid_at, d.known_at, d.required, d.missing, d.sources, d.preimage
+    from rag_api.decide(
+      p_question_id => p_question_id,
+      p_query => p_query,
+      p_case_facts => p_case_facts,
+      p_k => p_k,
+      p_contract_version => p_contract_version,
+      p_valid_at => p_valid_at,
+      p_known_at => p_known_at
+    ) as d
+    where d.outcome <> 'UnsupportedQuestion'
+  ), packet as (
+    insert into rag.packet (
+      tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
+      valid_at, known_at, required, missing, preimage
+    )
+    select
+      v_tenant, d.outcome, d.question_id, d.contract_tenant, d.contract_version, p_contract_version is not null,
+      d.case_facts, d.query, d.k, d.method, d.valid_at, d.known_at, d.required, d.missing, d.preimage
+    from decision d
+    returning packet_id
+  ), source as (
+    select
+      s.position, s.score, s.tenant, s.document_id, s.version, s.range_start, s.range_end, s.spans
+    from decision d
+    cross join jsonb_to_recordset(d.sources) as s(
+      "position" integer, score integer, tenant text, document_id text, version integer,
+      range_start integer, range_end integer, spans jsonb
+    )
+  ), packet_source as (
+    insert into rag.packet_source
+      (tenant, packet_id, position, score, document_tenant, document_id, version, range_start, range_end)
+    select
+      v_tenant, p.packet_id, s.position, s.score, s.tenant, s.document_id, s.version, s.range_start, s.range_end
+    from packet p
+    cross join source s
+  ), packet_span as (
+    insert into rag.packet_span (tenant, packet_id, position, document_tenant, document_id, version, span_id)
+    select v_tenant, p.packet_id, s.position, s.tenant, s.document_id, s.version, n.span_id
+    from packet p
+    cross join source s
+    cross join jsonb_to_recordset(s.spans) as n(span_id text)
+  )
+  select p.packet_id into v_packet_id from packet p;
+
+  if v_packet_id is null then
+    raise exception using
+      errcode = 'RS013',
+      message = format('no contract supports the question "%s"', p_question_id),
+      hint = 'Adding documents cannot make a question supported; it needs a contract.';
+  end if;
+  return rag_api.packet_document(v_packet_id);
+end;
+$$;
+revoke all on function rag_api.record_packet from public;
+grant execute on function rag_api.record_packet to rag_reader;
+comment on function rag_api.record_packet is
+  'Decides and stores in one statement; returns the packet as JSON. RS002, RS013 and what decide raises.';
+
+reset role;
+set local role rag_owner;
+revoke create on schema rag_api from rag_recorder;
+reset role;

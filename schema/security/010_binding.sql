@@ -1,0 +1,145 @@
+-- Binding: which tenant a session may act for.
+--
+-- A transaction asserts a tenant (the setting rag.tenant, local to the transaction; rag_api.bind sets it). A setting is
+-- an assertion that anyone can make, at any time, even in the middle of a statement: the proof is here. The asserted
+-- tenant is bound only where (session_user, tenant) is granted in rag_auth.membership. session_user does not change
+-- under `set role` or inside a definer function.
+--
+--   nothing asserted          null: public only
+--   asserted and granted      the tenant
+--   asserted, not granted     an error (RS001), never public alone: that could miss the tenant's own exception.
+--                             The error is the same whether the tenant exists or not.
+--
+-- The functions below are definer functions of rag_binder, which can read the membership table and nothing else.
+
+grant create on schema rag_auth to rag_binder;
+grant select on rag_auth.membership to rag_binder;
+set local role rag_binder;
+
+-- The bound tenant, or null when none is asserted. Policies call it as (select rag_auth.tenant()), once a statement.
+-- Stable, never immutable: a cached plan must not keep somebody's tenant. No row is passed in.
+create or replace function rag_auth.tenant()
+  returns text
+  language plpgsql
+  stable
+  parallel restricted
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_asserted constant text := nullif(current_setting('rag.tenant', true), '');
+begin
+  if v_asserted is null then
+    return null;
+  end if;
+  if not exists (
+    select from rag_auth.membership m
+    where m.login = session_user::text and m.tenant = v_asserted
+  ) then
+    raise exception using
+      errcode = 'RS001',
+      message = format('tenant "%s" is not bound to login "%s"', v_asserted, session_user),
+      hint = 'Ask the administrator of the store for: rag-sql tenant grant TENANT LOGIN.';
+  end if;
+  return v_asserted;
+end;
+$$;
+revoke all on function rag_auth.tenant from public;
+grant execute on function rag_auth.tenant to rag_reader, rag_auditor;
+comment on function rag_auth.tenant is
+  'The tenant that this session is bound to; null when none is asserted; RS001 when the asserted one is not granted.';
+
+-- The bound tenant where one is needed: RS002 when none is asserted.
+create or replace function rag_auth.required_tenant()
+  returns text
+  language plpgsql
+  stable
+  parallel restricted
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := rag_auth.tenant();
+begin
+  if v_tenant is null then
+    raise exception using
+      errcode = 'RS002',
+      message = 'no tenant is bound',
+      hint = 'Bind one in this transaction: select rag_api.bind(p_tenant => ''acme'').';
+  end if;
+  return v_tenant;
+end;
+$$;
+revoke all on function rag_auth.required_tenant from public;
+grant execute on function rag_auth.required_tenant to rag_reader;
+comment on function rag_auth.required_tenant is 'The bound tenant; RS002 when none is asserted.';
+
+reset role;
+set local role rag_owner;
+revoke create on schema rag_auth from rag_binder;
+
+-- Administration: the installing login acts as rag_owner for these. No run-time role may call them.
+
+create or replace function rag_auth.add_tenant(
+  p_tenant text
+)
+  returns void
+  language sql
+begin atomic
+  insert into rag.tenant (tenant) values (p_tenant) on conflict do nothing;
+end;
+revoke all on function rag_auth.add_tenant from public;
+comment on function rag_auth.add_tenant is 'Adds a tenant; nothing happens where it exists.';
+
+-- Binds a login to a tenant. Refused for a login that row-level security does not hold (superuser, BYPASSRLS): the
+-- grant would promise a wall that is not there. RS083 when there is no such login or tenant.
+create or replace function rag_auth.grant_tenant(
+  p_tenant text,
+  p_login text
+)
+  returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_role pg_catalog.pg_roles;
+begin
+  select r.* into v_role from pg_catalog.pg_roles r where r.rolname = p_login;
+  if not found or not v_role.rolcanlogin then
+    raise exception using
+      errcode = 'RS083',
+      message = format('there is no login "%s"', p_login),
+      hint = format('Create it first: create role %I login;', p_login);
+  end if;
+  if v_role.rolsuper or v_role.rolbypassrls then
+    raise exception using
+      errcode = 'RS083',
+      message = format('login "%s" is %s: row-level security does not hold it', p_login,
+        case when v_role.rolsuper then 'a superuser' else 'BYPASSRLS' end),
+      hint = 'Grant the tenant to an ordinary login.';
+  end if;
+  if not exists (select from rag.tenant t where t.tenant = p_tenant) then
+    raise exception using
+      errcode = 'RS083',
+      message = format('there is no tenant "%s"', p_tenant),
+      hint = format('Add it first: rag-sql tenant add %s', p_tenant);
+  end if;
+  insert into rag_auth.membership (login, tenant) values (p_login, p_tenant) on conflict do nothing;
+end;
+$$;
+revoke all on function rag_auth.grant_tenant from public;
+comment on function rag_auth.grant_tenant is 'Lets a login assert a tenant; RS083 when the login or the tenant does not fit.';
+
+create or replace function rag_auth.revoke_tenant(
+  p_tenant text,
+  p_login text
+)
+  returns void
+  language sql
+begin atomic
+  delete from rag_auth.membership m where m.login = p_login and m.tenant = p_tenant;
+end;
+revoke all on function rag_auth.revoke_tenant from public;
+comment on function rag_auth.revoke_tenant is 'Takes a tenant from a login; nothing happens where it was not granted.';
+
+reset role;

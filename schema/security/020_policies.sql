@@ -1,0 +1,154 @@
+-- The wall between tenants: row-level security, enabled and forced on every table (tables/), one policy per command.
+--
+--   <table>_select          what a reader sees: public and the bound tenant, or the bound tenant alone
+--   <table>_insert[_...]    what may be added, by whom
+--   <table>_audit           what the auditor sees: everything
+--   <table>_fence_...       restrictive: whatever permissive policy is added later, readers stay inside
+--
+-- No policy, and no grant, updates or deletes: evidence is append-only.
+--
+-- The predicate is `tenant = any (array['public', (select rag_auth.tenant())])`, element by element: the planner can use
+-- an index that leads with the tenant on every supported server, prunes partitions at run time, and evaluates the
+-- function once a statement. Text equality is leakproof, so no function of the query sees a hidden row first.
+--
+-- All policies are dropped and created again on every upgrade: what stands here is what there is.
+
+set local role rag_owner;
+
+do $$
+declare
+  v_policy record;
+begin
+  for v_policy in
+    select p.polname, p.polrelid::regclass as table_name
+    from pg_catalog.pg_policy p
+    join pg_catalog.pg_class c on c.oid = p.polrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname in ('rag', 'rag_auth', 'rag_index')
+  loop
+    execute format('drop policy %I on %s', v_policy.polname, v_policy.table_name);
+  end loop;
+end
+$$;
+
+-- Administration: the installing login acts as rag_owner, which forced row-level security holds too.
+create policy tenant_admin_select on rag.tenant for select to rag_owner using (true);
+create policy tenant_admin_insert on rag.tenant for insert to rag_owner with check (true);
+create policy membership_admin_select on rag_auth.membership for select to rag_owner using (true);
+create policy membership_admin_insert on rag_auth.membership for insert to rag_owner with check (true);
+create policy membership_admin_delete on rag_auth.membership for delete to rag_owner using (true);
+create policy membership_binder_select on rag_auth.membership for select to rag_binder using (true);
+
+-- tenant
+create policy tenant_select on rag.tenant for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy tenant_audit on rag.tenant for select to rag_auditor
+  using (true);
+create policy tenant_fence_select on rag.tenant as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+
+-- version
+create policy version_select on rag.version for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy version_insert_curator on rag.version for insert to rag_curator
+  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+create policy version_insert_publisher on rag.version for insert to rag_publisher
+  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+create policy version_audit on rag.version for select to rag_auditor
+  using (true);
+create policy version_fence_select on rag.version as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy version_fence_insert on rag.version as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- withdrawal
+create policy withdrawal_select on rag.withdrawal for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy withdrawal_insert_curator on rag.withdrawal for insert to rag_curator
+  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+create policy withdrawal_insert_publisher on rag.withdrawal for insert to rag_publisher
+  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+create policy withdrawal_audit on rag.withdrawal for select to rag_auditor
+  using (true);
+create policy withdrawal_fence_select on rag.withdrawal as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy withdrawal_fence_insert on rag.withdrawal as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- span
+create policy span_select on rag.span for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy span_insert_curator on rag.span for insert to rag_curator
+  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+create policy span_insert_publisher on rag.span for insert to rag_publisher
+  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+create policy span_audit on rag.span for select to rag_auditor
+  using (true);
+create policy span_fence_select on rag.span as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy span_fence_insert on rag.span as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- contract
+create policy contract_select on rag.contract for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy contract_insert_curator on rag.contract for insert to rag_curator
+  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+create policy contract_insert_publisher on rag.contract for insert to rag_publisher
+  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+create policy contract_audit on rag.contract for select to rag_auditor
+  using (true);
+create policy contract_fence_select on rag.contract as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy contract_fence_insert on rag.contract as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- packet
+create policy packet_select on rag.packet for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy packet_insert on rag.packet for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy packet_audit on rag.packet for select to rag_auditor
+  using (true);
+create policy packet_fence_select on rag.packet as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy packet_fence_insert on rag.packet as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- packet_source
+create policy packet_source_select on rag.packet_source for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy packet_source_insert on rag.packet_source for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy packet_source_audit on rag.packet_source for select to rag_auditor
+  using (true);
+create policy packet_source_fence_select on rag.packet_source as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy packet_source_fence_insert on rag.packet_source as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- packet_span
+create policy packet_span_select on rag.packet_span for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy packet_span_insert on rag.packet_span for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy packet_span_audit on rag.packet_span for select to rag_auditor
+  using (true);
+create policy packet_span_fence_select on rag.packet_span as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy packet_span_fence_insert on rag.packet_span as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- approval
+create policy approval_select on rag.approval for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy approval_insert on rag.approval for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy approval_audit on rag.approval for select to rag_auditor
+  using (true);
+create policy approval_fence_select on rag.approval as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy approval_fence_insert on rag.approval as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+reset role;

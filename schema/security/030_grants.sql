@@ -1,0 +1,46 @@
+-- Grants on tables. Everything is taken away first, so that what stands here is what there is.
+--
+-- Inserts are granted column by column: what the database derives (offsets, lengths, hashes, words, who and when)
+-- appears in no list. Nobody is granted update, delete, truncate, references or trigger.
+
+set local role rag_owner;
+
+revoke all on all tables in schema rag, rag_auth, rag_index
+  from public, rag_binder, rag_search, rag_recorder, rag_reader, rag_curator, rag_publisher, rag_reviewer, rag_auditor;
+
+grant select on rag_auth.membership to rag_binder;
+
+grant select on
+  rag.tenant, rag.version, rag.withdrawal, rag.span, rag.contract,
+  rag.packet, rag.packet_source, rag.packet_span, rag.approval
+  to rag_reader, rag_auditor;
+
+-- Which migration the tables stand at; no tenant's data.
+grant select on rag.alembic_version to rag_reader, rag_auditor;
+
+grant insert (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
+  on rag.version to rag_curator, rag_publisher;
+grant insert (tenant, document_id, version, withdrawn_from, note)
+  on rag.withdrawal to rag_curator, rag_publisher;
+grant insert (tenant, document_id, version, span_id, fact, quote, occurrence)
+  on rag.span to rag_curator, rag_publisher;
+grant insert (tenant, question_id, version, content)
+  on rag.contract to rag_curator, rag_publisher;
+
+grant insert (
+  tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
+  valid_at, known_at, required, missing, preimage
+) on rag.packet to rag_recorder;
+grant insert (tenant, packet_id, position, score, document_tenant, document_id, version, range_start, range_end)
+  on rag.packet_source to rag_recorder;
+grant insert (tenant, packet_id, position, document_tenant, document_id, version, span_id)
+  on rag.packet_span to rag_recorder;
+grant insert (
+  tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims,
+  reviewer_name, note
+) on rag.approval to rag_recorder;
+
+-- The reserved tenant. Here and not in tables/, because only the policies let even the owner write.
+insert into rag.tenant (tenant) values ('public') on conflict do nothing;
+
+reset role;

@@ -1,0 +1,98 @@
+-- Functions that tables depend on: in generated columns and in triggers. They are part of the state, so they change
+-- only by a migration; everything else that is code lives in security/ and api/.
+
+-- The UTF-8 bytes of a text. convert_to is only stable, because it also names other encodings; with the name fixed
+-- and the database in UTF-8 (law of the store, checked at install) the result depends on nothing else.
+create function rag.utf8(
+  p_text text
+)
+  returns bytea
+  language sql
+  immutable
+  strict
+  parallel safe
+return pg_catalog.convert_to(p_text, 'UTF8');
+revoke all on function rag.utf8 from public;
+grant execute on function rag.utf8 to rag_reader, rag_auditor;
+comment on function rag.utf8 is 'UTF-8 bytes of a text.';
+
+-- The distinct words of a text: case-folded, split on characters that are no letter, digit or underscore, not
+-- stemmed; in byte order. Empty for a text without a word. The one word splitter of the overlap ranker: bodies and
+-- queries go through it alike.
+-- A word over 255 bytes (an encoded blob, say) stands as the SHA-256 of its bytes: equality is kept and the limits of
+-- tsvector are not met.
+create function rag.words(
+  p_text text
+)
+  returns text[]
+  language sql
+  immutable
+  strict
+  parallel safe
+begin atomic
+  select coalesce(array_agg(distinct
+    case when octet_length(w) > 255 then encode(sha256(rag.utf8(w)), 'hex') else w end collate "C"
+  ), '{}')
+  from regexp_split_to_table(lower(p_text), '\W+') as w
+  where w <> '';
+end;
+revoke all on function rag.words from public;
+grant execute on function rag.words to rag_reader, rag_auditor;
+comment on function rag.words is 'Distinct words of a text: case-folded, split on non-word characters, no stemming.';
+
+-- The words of a body as a tsvector without positions: sorted and distinct, so that an overlap is one merge in C.
+-- Raises RS020 where they exceed the 1 MiB that a tsvector holds.
+create function rag.word_vector(
+  p_body text
+)
+  returns tsvector
+  language plpgsql
+  immutable
+  strict
+  parallel safe
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_words constant text[] := rag.words(p_body);
+begin
+  if (select sum(octet_length(w) + 1) from unnest(v_words) as w) > 1048575 then
+    raise exception using
+      errcode = 'RS020',
+      message = 'the distinct words of the body exceed 1 MiB',
+      column = 'body',
+      hint = 'Split the document into several documents.';
+  end if;
+  return array_to_tsvector(v_words);
+end;
+$$;
+revoke all on function rag.word_vector from public;
+grant execute on function rag.word_vector to rag_reader;
+comment on function rag.word_vector is 'Distinct words of a body as a tsvector; RS020 over 1 MiB.';
+
+-- Law 5: evidence is append-only. No role has a grant to update, delete or truncate; this trigger also stops the
+-- owner, so that a change is a decision (disable the trigger, as owner) and never a slip.
+create function rag.refuse_change()
+  returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception using
+    errcode = 'RS070',
+    message = format('%s of %I.%I refused: evidence is append-only', lower(tg_op), tg_table_schema, tg_table_name),
+    hint = 'A change is a new row: load a new version, add a new contract version, record a new decision.';
+end;
+$$;
+revoke all on function rag.refuse_change from public;
+comment on function rag.refuse_change is 'Trigger: refuses update, delete and truncate (RS070).';
+
+-- A passage by its place: the unit that is selected, cited and digested.
+create type rag.source_ref as (
+  tenant text,
+  document_id text,
+  version integer,
+  range_start integer,
+  range_end integer
+);
+comment on type rag.source_ref is
+  'A passage by its place: tenant, document, version, range in code points (0-based, half-open).';

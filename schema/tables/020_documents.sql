@@ -1,0 +1,90 @@
+-- Documents: immutable versions, and withdrawals.
+--
+-- A document is a stable identity (tenant, document_id); it exists by having versions. A version is immutable: body,
+-- applicability, effective time and source never change; a change is the next version. Ends of validity are derived
+-- (rag_api.version_status), never stored.
+--
+-- Until passages are cut, a version is one passage: rag_api.passage is the only place that says so.
+--
+-- Invariants: bodies are not empty and at most 10 MiB; identifiers are at most 200 bytes, so that every key fits a
+-- B-tree page; what is derived from the body (length, SHA-256, words) is generated and no role may write it.
+
+create table rag.version (
+  tenant text collate "C" not null,
+  document_id text collate "C" not null,
+  version integer not null,
+  title text,
+  body text not null,
+  applies_to jsonb not null default '{}',
+  effective_from timestamptz not null default now(),
+  published date,
+  source text,
+  metadata jsonb not null default '{}',
+  recorded_at timestamptz not null default now(),
+  recorded_by text not null default session_user,
+  body_length integer not null generated always as (char_length(body)) stored,
+  body_sha256 bytea not null generated always as (sha256(rag.utf8(body))) stored,
+  words tsvector not null generated always as (rag.word_vector(body)) stored,
+
+  constraint version_key primary key (tenant, document_id, version),
+  -- Referenced by spans, so that a CHECK of theirs can see how long the body is.
+  constraint version_body_length_key unique (tenant, document_id, version, body_length),
+  constraint version_tenant_exists foreign key (tenant) references rag.tenant (tenant),
+  constraint version_is_positive check (version > 0),
+  constraint version_document_id_fits check (octet_length(document_id) between 1 and 200),
+  constraint version_document_id_is_printable check (document_id !~ '[[:cntrl:]]' and document_id = btrim(document_id)),
+  constraint version_body_fits check (body <> '' and octet_length(body) <= 10485760),
+  constraint version_applies_to_is_object check (jsonb_typeof(applies_to) = 'object')
+);
+-- Serves `current`: the greatest (effective_from, version) of a document, without touching the rows.
+create index version_by_effective_time on rag.version
+  (tenant, document_id, effective_from desc, version desc) include (recorded_at);
+alter table rag.version enable row level security;
+alter table rag.version force row level security;
+
+-- Statistics span all tenants and show in EXPLAIN estimates: none are kept on what a tenant wrote and no plan needs.
+alter table rag.version
+  alter column title set statistics 0,
+  alter column body set statistics 0,
+  alter column source set statistics 0,
+  alter column metadata set statistics 0,
+  alter column words set statistics 0;
+
+create trigger version_is_append_only
+  before update or delete or truncate on rag.version
+  for each statement execute function rag.refuse_change();
+
+comment on table rag.version is 'Immutable versions of documents.';
+comment on column rag.version.document_id is 'Stable identity within the tenant; 1 to 200 bytes.';
+comment on column rag.version.version is 'Positive integer, unique within the document.';
+comment on column rag.version.applies_to is
+  'Attribute to list of values; a version applies to a case when each attribute named here has the case''s value in its list.';
+comment on column rag.version.effective_from is 'When the rule begins to hold. Default: time of recording.';
+comment on column rag.version.published is 'Date of publication, as the source states it.';
+comment on column rag.version.source is 'Where the text comes from, as the source states it.';
+comment on column rag.version.metadata is 'Keys of the source file that the store has no use for, kept as they were.';
+comment on column rag.version.body_length is 'Length of the body in code points.';
+comment on column rag.version.body_sha256 is 'SHA-256 of the body''s UTF-8 bytes.';
+comment on column rag.version.words is 'Distinct words of the body (rag.words).';
+
+create table rag.withdrawal (
+  tenant text collate "C" not null,
+  document_id text collate "C" not null,
+  version integer not null,
+  withdrawn_from timestamptz not null default now(),
+  note text,
+  recorded_at timestamptz not null default now(),
+  recorded_by text not null default session_user,
+
+  constraint withdrawal_key primary key (tenant, document_id, version),
+  constraint withdrawal_version_exists foreign key (tenant, document_id, version)
+    references rag.version (tenant, document_id, version)
+);
+alter table rag.withdrawal enable row level security;
+alter table rag.withdrawal force row level security;
+create trigger withdrawal_is_append_only
+  before update or delete or truncate on rag.withdrawal
+  for each statement execute function rag.refuse_change();
+comment on table rag.withdrawal is
+  'Versions taken out of use. Withdrawing the newest version does not bring an older one back.';
+comment on column rag.withdrawal.withdrawn_from is 'From when on the version may not be used. Default: time of recording.';
