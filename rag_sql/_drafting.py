@@ -20,8 +20,8 @@ PROMPT_VERSION = "rag-sql-draft-1"
 
 _INSTRUCTIONS = (
     "Answer the question with one claim for each required fact. Use only the sources given here. "
-    "Each claim is a JSON object with the keys text, fact, tenant, document_id, version and span_id; the last four cite "
-    "one span of one source. Say nothing that the cited quotation does not support; keep its modality, scope and "
+    "Each claim is a JSON object with the keys text, fact, tenant, document_id, version and span_id; the last four "
+    "cite one span of one source. Say nothing that the cited quotation does not support; keep its modality, scope and "
     "negation. Return a JSON array of claims and nothing else."
 )
 

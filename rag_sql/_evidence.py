@@ -58,10 +58,7 @@ def _source(source: Json) -> bytes:
         + _number(source["range_end"])
         + _field(bytes.fromhex(source["text_sha256"]))
         + _list(
-            _text(span["span_id"])
-            + _text(span["fact"])
-            + _number(span["range_start"])
-            + _number(span["range_end"])
+            _text(span["span_id"]) + _text(span["fact"]) + _number(span["range_start"]) + _number(span["range_end"])
             for span in sorted(source["spans"], key=lambda span: span["span_id"].encode())
         )
     )
@@ -143,10 +140,10 @@ def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
 def verify(packet: Json) -> list[str]:
     """What does not hold in a packet; empty when everything does.
 
-    Checked, from the packet alone: the digest is the SHA-256 of the pre-image; the pre-image is made of the packet's own
-    fields; every text has the hash that is digested, and the length of its range; every span's quotation stands where the
-    span says; the contract has the hash that is digested; required and missing facts, and the outcome, follow from
-    contract and spans.
+    Checked, from the packet alone: the digest is the SHA-256 of the pre-image; the pre-image is made of the packet's
+    own fields; every text has the hash that is digested, and the length of its range; every span's quotation stands
+    where the span says; the contract has the hash that is digested; required and missing facts, and the outcome,
+    follow from contract and spans.
     """
     problems: list[str] = []
 

@@ -72,7 +72,9 @@ class LocalStore:
                 self._install()
                 # Said last: what this comment says is true of everything before it.
                 connection.exec_driver_sql(
-                    sql.SQL("comment on database {} is 'rag-sql: installed'").format(sql.Identifier(DATABASE)).as_string()
+                    sql.SQL("comment on database {} is 'rag-sql: installed'")
+                    .format(sql.Identifier(DATABASE))
+                    .as_string()
                 )
         finally:
             maintenance.dispose()

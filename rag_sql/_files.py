@@ -1,0 +1,352 @@
+"""Files that people write: Markdown with front matter, JSON lines, contracts in YAML.
+
+Reading gives documents as ``rag_api.load_documents`` takes them, each with where it came from; what a value must be is
+decided in one place, the database, whose errors name the value's path: :func:`refusal` turns that into file and line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rag_sql._store import Tenant
+from rag_sql._yaml import Lines, YamlFault, parse
+from rag_sql.errors import FileRefused, RagSqlError
+
+__all__ = ["Defaults", "FileDocument", "LoadReport", "batches", "find_files", "load", "read_contract", "read_file"]
+
+_MARKDOWN = {".md", ".markdown"}
+_JSON_LINES = {".jsonl", ".ndjson"}
+_KEYS = {"id", "version", "tenant", "title", "applies_to", "effective_from", "published", "source", "spans"}
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+
+#: A batch is one call of load_documents: large enough to be few, small enough to stay out of memory's way.
+_BATCH_DOCUMENTS = 500
+_BATCH_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What plain Markdown does not say of itself.
+
+    Attributes
+    ----------
+    id_prefix : str
+        Put before the path (without suffix) that serves as id where a file states none.
+    version : int
+        Where a file states none.
+    applies_to : mapping of str to sequence of str
+        Added to what a file states; a file that states other values for one of these attributes is refused.
+    """
+
+    id_prefix: str = ""
+    version: int = 1
+    applies_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileDocument:
+    """A document as the database takes it, and where it was read.
+
+    Attributes
+    ----------
+    document : dict
+    path : pathlib.Path
+    lines : dict of str to int
+        Line of each value, by path; the path "" is the document itself.
+    size : int
+        Bytes of the file that this document took.
+    """
+
+    document: dict[str, Any]
+    path: Path
+    lines: Lines
+    size: int
+
+
+@dataclass
+class LoadReport:
+    """What a load did: documents that are new, that were there already, and files without any text."""
+
+    new: int = 0
+    same: int = 0
+    empty: int = 0
+
+
+def find_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Files to read, each with the folder that its id is relative to; folders are searched for Markdown and JSON lines.
+
+    Raises
+    ------
+    FileRefused
+        A path does not exist, or is a file of another kind.
+    """
+    found: list[tuple[Path, Path]] = []
+    for path in paths:
+        if path.is_dir():
+            files = sorted(
+                (file for file in path.rglob("*") if file.suffix.lower() in _MARKDOWN | _JSON_LINES and file.is_file()),
+                key=lambda file: file.as_posix(),
+            )
+            found.extend((file, path) for file in files)
+        elif not path.exists():
+            raise FileRefused(str(path), 0, "there is no such file or folder")
+        elif path.suffix.lower() in _MARKDOWN | _JSON_LINES:
+            found.append((path, path.parent))
+        else:
+            raise FileRefused(str(path), 0, "neither Markdown (.md, .markdown) nor JSON lines (.jsonl, .ndjson)")
+    return found
+
+
+def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
+    """Read the documents of one file.
+
+    Parameters
+    ----------
+    path, root : pathlib.Path
+        The file, and the folder that its id is relative to.
+    tenant : str
+        The tenant that is loaded for; a document that names another is refused.
+    defaults : Defaults
+
+    Raises
+    ------
+    FileRefused
+    """
+    text = _read_text(path)
+    if path.suffix.lower() in _JSON_LINES:
+        yield from _read_json_lines(path, text, tenant, defaults)
+        return
+    match = _FRONT_MATTER.match(text)
+    if match is None and text.startswith("---\n"):
+        raise FileRefused(str(path), 1, "the front matter has no end", hint="Close it with a line of three hyphens.")
+    values, lines = _parse(path, match.group(1), 2) if match else (None, {})
+    if values is None:
+        values = {}
+    if not isinstance(values, dict):
+        raise FileRefused(str(path), 2, "the front matter must be a mapping")
+    document = {key: value for key, value in values.items() if key in _KEYS}
+    metadata = {key: value for key, value in values.items() if key not in _KEYS}
+    if metadata:
+        document["metadata"] = metadata
+    body = text[match.end() :] if match else text
+    if not body.strip():
+        return
+    document["body"] = body
+    lines["body"] = text[: match.end()].count("\n") + 1 if match else 1
+    document.setdefault("id", defaults.id_prefix + path.relative_to(root).with_suffix("").as_posix())
+    _whole_numbers(document)
+    yield _finish(document, path, {"": 1, **lines}, len(text.encode()), tenant, defaults)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileRefused(str(path), 0, f"cannot be read: {error.strerror}") from error
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise FileRefused(str(path), line, f"not UTF-8: byte {error.start} of the file") from error
+    if "\0" in text:
+        raise FileRefused(str(path), text[: text.index("\0")].count("\n") + 1, "contains a NUL character")
+    return text
+
+
+def _parse(path: Path, text: str, first_line: int) -> tuple[Any, Lines]:
+    try:
+        return parse(text, first_line)
+    except YamlFault as fault:
+        raise FileRefused(str(path), fault.line, fault.reason) from fault
+
+
+def _read_json_lines(path: Path, text: str, tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line, object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:
+            raise FileRefused(str(path), number, f"not JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise FileRefused(str(path), number, "a line must be a JSON object")
+        other = {key: document.pop(key) for key in list(document) if key not in _KEYS | {"body", "metadata"}}
+        if other:
+            document["metadata"] = {**document.get("metadata", {}), **other}
+        yield _finish(document, path, {"": number}, len(line.encode()) + 1, tenant, defaults)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands more than once")
+    return dict(pairs)
+
+
+def _whole_numbers(document: dict[str, Any]) -> None:
+    """YAML gives texts; the keys that hold whole numbers are converted, and what is none is left to be refused."""
+    spans = document.get("spans")
+    holders = [(document, "version")] + [
+        (span, "occurrence") for span in (spans if isinstance(spans, list) else []) if isinstance(span, dict)
+    ]
+    for holder, key in holders:
+        value = holder.get(key)
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            holder[key] = int(value)
+
+
+def _finish(
+    document: dict[str, Any], path: Path, lines: Lines, size: int, tenant: str, defaults: Defaults
+) -> FileDocument:
+    """Apply defaults, and check what only the client knows: which tenant is meant."""
+    document.setdefault("version", defaults.version)
+    stated = document.pop("tenant", tenant)
+    if stated != tenant:
+        raise FileRefused(
+            str(path), lines.get("tenant", lines[""]), f"is a document of tenant {stated!r}, not of {tenant!r}"
+        )
+    applies_to = document.get("applies_to", {})
+    if isinstance(applies_to, dict):
+        applies_to = {
+            attribute: [values] if isinstance(values, str) else values for attribute, values in applies_to.items()
+        }
+        for attribute, values in defaults.applies_to.items():
+            if applies_to.setdefault(attribute, list(values)) != list(values):
+                raise FileRefused(
+                    str(path),
+                    lines.get(f"applies_to.{attribute}", lines[""]),
+                    f"states {attribute} {applies_to[attribute]}, the command line states {list(values)}",
+                )
+        document["applies_to"] = applies_to
+    return FileDocument(document, path, lines, size)
+
+
+def batches(documents: Iterable[FileDocument]) -> Iterator[list[FileDocument]]:
+    """Documents in groups, each of which is loaded in one call."""
+    batch: list[FileDocument] = []
+    size = 0
+    for document in documents:
+        if batch and (len(batch) >= _BATCH_DOCUMENTS or size + document.size > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += document.size
+    if batch:
+        yield batch
+
+
+def load(
+    tenant: Tenant, files: Sequence[tuple[Path, Path]], defaults: Defaults, advance: Any = lambda _files: None
+) -> LoadReport:
+    """Load files for a bound tenant, in batches, inside the tenant's transaction.
+
+    Parameters
+    ----------
+    tenant : Tenant
+    files : sequence of (path, root)
+        From :func:`find_files`.
+    defaults : Defaults
+    advance : callable
+        Called with the number of files done, as work proceeds.
+
+    Raises
+    ------
+    FileRefused
+        With file, line and reason; leave the tenant's block with it and nothing is loaded.
+    """
+    report = LoadReport()
+    assert tenant.name is not None
+
+    def documents() -> Iterator[FileDocument]:
+        for path, root in files:
+            count = 0
+            for document in read_file(path, root, str(tenant.name), defaults):
+                count += 1
+                yield document
+            report.empty += count == 0
+            advance(1)
+
+    for batch in batches(documents()):
+        try:
+            loaded = tenant.load_documents([entry.document for entry in batch])
+        except RagSqlError as error:
+            raise refusal(error, batch) from error
+        report.new += sum(document.status == "new" for document in loaded)
+        report.same += sum(document.status == "same" for document in loaded)
+    return report
+
+
+def refusal(error: RagSqlError, batch: Sequence[FileDocument]) -> RagSqlError:
+    """The error as file and line, where it says which document and which value it is about; else the error itself."""
+    position, _, path = error.column.partition(".")
+    if position.isdigit():
+        entry = batch[int(position)]
+    elif error.table:
+        # A span was refused while it was stored: document, version and span are named.
+        matching = [
+            entry
+            for entry in batch
+            if (entry.document["id"], str(entry.document["version"])) == (error.table, error.datatype)
+        ]
+        if not matching:
+            return error
+        entry = matching[0]
+        spans = [span["id"] for span in entry.document["spans"]]
+        path = f"spans.{spans.index(error.constraint)}.quote"
+    else:
+        return error
+    return FileRefused(
+        str(entry.path),
+        _line(entry.lines, path),
+        error.message,
+        detail=error.detail,
+        hint=error.hint,
+        cause_code=error.sqlstate,
+    )
+
+
+def _line(lines: Lines, path: str) -> int:
+    """Line of a value, or of the nearest thing around it that has one."""
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path, 0)
+
+
+def read_contract(path: Path, tenant: str) -> tuple[str, int, dict[str, Any], Lines]:
+    """Read a contract: question id, version, content, and the line of each value.
+
+    Raises
+    ------
+    FileRefused
+        Not a mapping, another tenant's, or without a whole number for its version.
+    """
+    values, lines = _parse(path, _read_text(path), 1)
+    if not isinstance(values, dict):
+        raise FileRefused(str(path), 1, "a contract must be a mapping")
+    stated = values.pop("tenant", tenant)
+    if stated != tenant:
+        raise FileRefused(str(path), lines["tenant"], f"is a contract of tenant {stated!r}, not of {tenant!r}")
+    for key in ("question", "version"):
+        if not isinstance(values.get(key), str):
+            raise FileRefused(str(path), lines.get(key, 1), f"{key} is missing")
+    version = values.pop("version")
+    if not (version.isascii() and version.isdigit() and 0 < int(version) < 2**31):
+        raise FileRefused(str(path), lines["version"], "version must be a whole number from 1")
+    return values.pop("question"), int(version), values, lines
+
+
+def contract_refusal(error: RagSqlError, path: Path, lines: Lines) -> FileRefused:
+    """A contract's refusal by the database, as file and line."""
+    return FileRefused(
+        str(path),
+        _line(lines, error.column) or 1,
+        error.message,
+        detail=error.detail,
+        hint=error.hint,
+        cause_code=error.sqlstate,
+    )

@@ -1,0 +1,198 @@
+"""What a person sees: tables and lines for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rag_sql._admin import TenantRow
+from rag_sql._install import Status
+from rag_sql._models import Approval, Candidate, Claim, Evidence, Outcome, Packet, Review, Verdict
+
+if TYPE_CHECKING:
+    from rag_sql._demo import DemoResult
+
+__all__: list[str] = []
+
+
+def _plain(console: Console, text: str, style: str = "") -> None:
+    """A line as it is: document text is not markup."""
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="right" if column in {"score", "rank"} else "left", overflow="fold")
+    return table
+
+
+def _row(table: Table, *cells: object, style: str = "") -> None:
+    table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells), style=style)
+
+
+def status(console: Console, found: Status) -> None:
+    """What a database holds, in two lines."""
+    _plain(console, f"{found.database} on PostgreSQL {found.server}, as {found.login}")
+    _plain(console, f"{found.state}: revision {found.revision or 'none'}, this rag-sql has {found.head}")
+
+
+def tenants(console: Console, rows: Sequence[TenantRow]) -> None:
+    """Tenants and their logins."""
+    table = _table("", "tenant", "logins")
+    for row in rows:
+        _row(table, row.tenant, ", ".join(row.logins))
+    console.print(table)
+
+
+def reason(candidate: Candidate) -> str:
+    """Why a passage may not be used, in words."""
+    match candidate.reason:
+        case None:
+            return ""
+        case "superseded":
+            return f"superseded by version {candidate.effective_version}"
+        case "attribute_differs" | "attribute_not_stated":
+            values = ", ".join(candidate.applies_to or ())
+            return f"{candidate.attribute}: applies to {values}, the case is {candidate.case_value or 'silent'}"
+        case other:
+            return other
+
+
+def candidates(console: Console, rows: Sequence[Candidate], limit: int) -> None:
+    """Every visible passage with its score, place and reason."""
+    table = _table("", "score", "document", "version", "visibility", "rank", "selected", "not eligible because")
+    for row in rows[:limit]:
+        _row(
+            table,
+            row.score,
+            row.document_id,
+            row.version,
+            row.tenant,
+            row.eligible_position,
+            "yes" if row.selected else "",
+            reason(row),
+            style="bold" if row.selected else "dim" if not row.eligible else "",
+        )
+    console.print(table)
+    if len(rows) > limit:
+        _plain(console, f"... {len(rows) - limit} more (--limit)")
+
+
+def evidence(console: Console, found: Evidence, claims: Sequence[Claim]) -> None:
+    """A decision or a packet: outcome, selected passages, coverage, identity, draft."""
+    _plain(console, f"{found.question_id}: {found.outcome}", "bold")
+    if found.outcome is Outcome.UNSUPPORTED_QUESTION:
+        _plain(console, "No contract supports this question; adding documents cannot change that.")
+        return
+    stated = ", ".join(f"{key}={value}" for key, value in sorted(found.case_facts.items())) or "none stated"
+    _plain(
+        console,
+        f"contract {found.contract.tenant} version {found.contract.version} · case {stated} · K={found.request.k}",
+    )
+    table = _table("selected", "rank", "score", "document", "version", "visibility", "spans")
+    for source in found.sources:
+        _row(
+            table,
+            source.position,
+            source.score,
+            source.document_id,
+            source.version,
+            source.tenant,
+            ", ".join(f"{span.span_id} ({span.fact})" for span in source.spans),
+        )
+    console.print(table)
+    covered = {witness.fact: witness for witness in found.witnesses}
+    table = _table("required facts", "fact", "witness", "quotation")
+    for fact in found.required:
+        witness = covered.get(fact)
+        if witness is None:
+            _row(table, fact, "missing", "", style="red")
+        else:
+            _row(table, fact, f"{witness.document_id} v{witness.version} {witness.span_id}", witness.quote)
+    console.print(table)
+    if claims:
+        _plain(console, "draft of licensed clauses", "bold")
+        for claim in claims:
+            _plain(console, f"  {claim.text} [{claim.document_id} v{claim.version} {claim.span_id}]")
+    _plain(console, f"evidence ev-{found.digest}")
+    if isinstance(found, Packet):
+        _plain(console, f"packet {found.packet_id}, recorded {found.recorded_at} by {found.recorded_by}")
+
+
+def verdicts(console: Console, rows: Sequence[Verdict]) -> None:
+    """Claims with their verdicts."""
+    table = _table("claims", "verdict", "cites", "claim")
+    for row in rows:
+        claim = row.claim
+        _row(
+            table,
+            "licensed" if row.licensed else f"withheld: {row.reason}",
+            f"{claim.document_id} v{claim.version} {claim.span_id}",
+            claim.text,
+            style="" if row.licensed else "red",
+        )
+    console.print(table)
+
+
+def review(console: Console, shown: Review) -> None:
+    """What a reviewer decides about."""
+    verdicts(console, shown.verdicts)
+    _plain(console, f"evidence {shown.evidence_digest}")
+    _plain(console, f"draft    {shown.draft_digest}")
+    _plain(console, f"shown    {shown.shown_digest}")
+
+
+def approval(console: Console, found: Approval) -> None:
+    """An approval that holds."""
+    by = found.reviewer_name or found.reviewer_login
+    _plain(console, f"approved: decision {found.decision_number} by {by} at {found.recorded_at.isoformat()}")
+
+
+def demo(console: Console, result: DemoResult) -> None:
+    """The demo's findings, then whether they are the article's."""
+    _plain(console, f"PostgreSQL {result.server}, database {result.database}")
+    console.print()
+    _plain(
+        console,
+        "Seen by the auditor; a tenant's login cannot see PRIVATE at all, so only the auditor can take, then filter.",
+        "dim",
+    )
+    table = _table("ranking over all tenants", "rank", "document", "score", "visibility", "eligible for acme", "reason")
+    for row in result.ranking:
+        why = row["reason"] or ""
+        if why == "attribute_differs":
+            why = f"{row['attribute']} {', '.join(row['applies_to'])}, the case is {row['case_value']}"
+        _row(
+            table,
+            row["position"],
+            f"{row['document_id']} v{row['version']}",
+            row["score"],
+            row["tenant"],
+            "yes" if row["eligible"] else "no",
+            why.replace("_", " "),
+        )
+    console.print(table)
+    console.print()
+    _plain(console, "Seen by a reader of acme", "bold")
+    candidates(console, result.eligibility, 30)
+    console.print()
+    for line in result.lines:
+        _plain(console, line)
+    console.print()
+    verdicts(console, result.verdicts)
+    console.print()
+    for heading, line in zip(("approval", "approval after HOLD-7 was bumped"), result.approval, strict=True):
+        _plain(console, f"{heading}: {line}")
+    for line in result.wall:
+        _plain(console, line)
+    console.print()
+    failed = [check for check in result.checks if not check.holds]
+    for check in failed:
+        _plain(console, f"DIFFERS {check.name}: expected {check.expected!r}, the server says {check.actual!r}", "red")
+    if not failed:
+        _plain(console, f"{len(result.checks)} statements compared with the article: all hold", "green")
