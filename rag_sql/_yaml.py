@@ -1,7 +1,8 @@
 """YAML as people write it in front matter and contracts: texts, lists and mappings, each with the line it stands on.
 
 Every scalar is a text: `3.10` stays `3.10`, `no` stays `no`, a date stays as written. What YAML would do beyond that is
-refused or left out: aliases (a document is not a program), duplicate keys (one of the two would be lost), empty values.
+refused or left out: aliases of lists and mappings (a few of them nest into gigabytes), duplicate keys (one of the two
+would be lost), empty values.
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ def parse(text: str, first_line: int = 1) -> tuple[Any, Lines]:
 def _value(node: yaml.Node, path: str, first_line: int, lines: Lines, seen: set[int]) -> Any:
     line = first_line + node.start_mark.line
     lines[path] = line
-    if id(node) in seen:
-        raise YamlFault("aliases are not read; write the value out", line)
-    seen.add(id(node))
     if isinstance(node, yaml.ScalarNode):
         empty = node.style is None and node.value in {"", "~", "null"}
         return None if empty else node.value
+    if id(node) in seen:
+        raise YamlFault("an alias of a list or a mapping is not read; write it out", line)
+    seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         return [
             _value(item, _join(path, str(position)), first_line, lines, seen)

@@ -1,0 +1,166 @@
+"""Binding from Python: one transaction, nothing left on the connection, the caller's connections as they were."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from rag_sql import EvidenceStore, errors
+from rag_sql._store import make_engine
+from tests.conftest import CASE, QUERY, QUESTION, Database
+
+
+def asserted(connection: sa.Connection) -> str | None:
+    value = connection.execute(sa.text("select nullif(current_setting('rag.tenant', true), '')")).scalar()
+    return None if value is None else str(value)
+
+
+def test_a_block_on_an_engine_commits_and_leaves_nothing_bound(gateway: Database) -> None:
+    engine = make_engine(gateway.url("acme_curator"), pool_size=1, max_overflow=0)
+    store = EvidenceStore(engine)
+    with store.tenant("acme") as acme:
+        acme.load_documents([{"id": "D", "version": 1, "body": "text"}])
+    with engine.connect() as connection:
+        assert asserted(connection) is None
+    with store.tenant("acme") as acme:
+        assert acme.load_documents([{"id": "D", "version": 1, "body": "text"}])[0].status == "same"
+    engine.dispose()
+
+
+def test_a_block_on_an_engine_that_fails_stores_nothing(gateway: Database) -> None:
+    with gateway.store("acme_curator") as store:
+        with pytest.raises(RuntimeError), store.tenant("acme") as acme:
+            acme.load_documents([{"id": "D", "version": 1, "body": "text"}])
+            raise RuntimeError
+        with store.tenant("acme") as acme:
+            assert acme.load_documents([{"id": "D", "version": 1, "body": "text"}])[0].status == "new"
+
+
+def test_an_engine_of_ours_gives_back_clean_connections(gateway: Database) -> None:
+    engine = make_engine(gateway.url("acme_reader"), pool_size=1, max_overflow=0)
+    with engine.connect() as connection:
+        pid = connection.execute(sa.text("select pg_backend_pid()")).scalar()
+        connection.exec_driver_sql("set rag.tenant = 'acme'")
+        connection.exec_driver_sql("declare c cursor with hold for select 1")
+        connection.exec_driver_sql("listen somebody")
+        connection.exec_driver_sql("prepare p as select 1")
+        connection.exec_driver_sql("select pg_advisory_lock(7)")
+        connection.commit()
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("select pg_backend_pid()")).scalar() == pid
+        assert asserted(connection) is None
+        left = connection.execute(
+            sa.text(
+                "select (select count(*) from pg_cursors), (select count(*) from pg_listening_channels()),"
+                " (select count(*) from pg_prepared_statements),"
+                " (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"
+            )
+        ).one()
+        assert tuple(left) == (0, 0, 0, 0)
+    engine.dispose()
+
+
+def test_a_block_on_the_callers_connection_does_not_commit_and_puts_the_binding_back(gateway: Database) -> None:
+    with gateway.engine("both_reader") as engine, engine.connect() as connection:
+        connection.execute(sa.text("select rag_api.bind(p_tenant => 'northwind')"))
+        store = EvidenceStore(connection)
+        with store.tenant("acme") as acme:
+            packet = acme.record_packet(QUESTION, query=QUERY, case=CASE, k=2)
+            with store.tenant(None) as nobody:
+                assert nobody.decide(QUESTION, query=QUERY, case=CASE, k=2).missing == ("audit-constraint",)
+            assert acme.packet(packet.packet_id) == packet
+        assert asserted(connection) == "northwind"
+        connection.rollback()
+    with gateway.store("acme_reader") as store, pytest.raises(errors.PacketNotFound), store.tenant("acme") as acme:
+        acme.packet(packet.packet_id)
+
+
+def test_a_block_on_the_callers_session_joins_its_transaction(gateway: Database) -> None:
+    with gateway.engine("acme_reader") as engine, Session(engine) as session:
+        with EvidenceStore(session).tenant("acme") as acme:
+            packet = acme.record_packet(QUESTION, query=QUERY, case=CASE, k=2)
+        assert asserted(session.connection()) is None
+        session.commit()
+    with gateway.tenant("acme_reader") as acme:
+        assert acme.packet(packet.packet_id).digest == packet.digest
+
+
+def test_after_the_caller_commits_the_binding_is_gone_and_said_to_be(gateway: Database) -> None:
+    """Public alone could miss the tenant's own exception, so nothing is answered."""
+    with gateway.engine("acme_reader") as engine, engine.connect() as connection:
+        with EvidenceStore(connection).tenant("acme") as acme:
+            connection.commit()
+            with pytest.raises(errors.BindingLost):
+                acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
+    with gateway.engine("acme_reader") as engine, Session(engine) as session:
+        with EvidenceStore(session).tenant("acme") as acme:
+            session.commit()
+            with pytest.raises(errors.BindingLost):
+                acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
+
+
+def test_a_tenant_object_is_of_no_use_after_its_block(gateway: Database) -> None:
+    with gateway.store("acme_reader") as store:
+        with store.tenant("acme") as acme:
+            pass
+        with pytest.raises(errors.BindingLost):
+            acme.corpus_fingerprint()
+
+
+def test_a_savepoint_that_is_rolled_back_does_not_lose_the_binding(gateway: Database) -> None:
+    with gateway.engine("acme_reader") as engine, engine.connect() as connection:
+        with EvidenceStore(connection).tenant("acme") as acme:
+            savepoint = connection.begin_nested()
+            with pytest.raises(errors.InvalidRequest):
+                acme.decide(QUESTION, query=QUERY, case=CASE, k=0)
+            savepoint.rollback()
+            assert acme.decide(QUESTION, query=QUERY, case=CASE, k=2).sufficient
+
+
+def test_a_failed_transaction_of_the_callers_is_left_to_the_caller(gateway: Database) -> None:
+    with gateway.engine("acme_reader") as engine, engine.connect() as connection:
+        with pytest.raises(errors.InvalidRequest), EvidenceStore(connection).tenant("acme") as acme:
+            acme.decide(QUESTION, query=QUERY, case=CASE, k=0)
+        connection.rollback()
+        assert asserted(connection) is None
+
+
+def test_a_connection_that_commits_every_statement_is_refused(gateway: Database) -> None:
+    with gateway.engine("acme_reader") as engine:
+        connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        with connection, pytest.raises(errors.BindingLost), EvidenceStore(connection).tenant("acme"):
+            pass
+
+
+def test_a_database_without_a_store_says_so(server: object, clone: object) -> None:
+    from tests.conftest import Server
+
+    assert isinstance(server, Server)
+    empty = server.create()
+    try:
+        with empty.store("acme_reader") as store, pytest.raises(errors.NotInstalled), store.tenant("acme"):
+            pass
+    finally:
+        server.drop(empty)
+
+
+def test_a_login_in_no_group_is_told(gateway: Database) -> None:
+    with gateway.store("outsider") as store, pytest.raises(errors.NotAllowed), store.tenant(None):
+        pass
+
+
+def test_a_call_is_one_round_trip(gateway: Database) -> None:
+    """Counted by the driver's own log of what it sends."""
+    with gateway.engine("acme_reader") as engine, engine.connect() as connection:
+        sent: list[str] = []
+
+        @sa.event.listens_for(connection, "before_cursor_execute")
+        def _note(_c: object, _cursor: object, statement: str, *_rest: object) -> None:
+            sent.append(statement)
+
+        with EvidenceStore(connection).tenant("acme") as acme:
+            sent.clear()
+            acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
+            acme.record_packet(QUESTION, query=QUERY, case=CASE, k=2)
+            assert len(sent) == 2
