@@ -10,6 +10,8 @@ ids and opens directories. ``python -m rag_sql._embedded HOME`` runs the supervi
 ``RAG_SQL_PG_USER``: the account that runs the server when the caller is root (default ``nobody``).
 ``RAG_SQL_PG_NO_SYNC``: ``1`` makes a *new* data directory that never syncs to disk, now or later. Only for
 throw-away clusters: a power cut destroys them. A data directory that exists stays as it is.
+
+This is one long file because the supervisor runs it by itself, without the imports of the package.
 """
 
 import ctypes
@@ -84,7 +86,7 @@ class EmbeddedServer:
         self._sockets = ""
         try:
             self.home = _home(home)
-            self._users = _open_lock(self.home / "users.lock")
+            self._users = _open(self.home / "users.lock")
             self._join(self._users, time.monotonic() + timeout)
         except BaseException as error:
             self.close()
@@ -118,8 +120,8 @@ class EmbeddedServer:
         trouble = f"The embedded PostgreSQL in {self.home} does not %s in time; see server.log there."
         if not _poll(lambda: _lock(users, fcntl.LOCK_SH), deadline - time.monotonic()):
             raise EmbeddedUnavailable(trouble % "stop")
-        gate = _open_lock(self.home / "start.lock")  # one starter at a time saves processes
-        supervisor = _open_lock(self.home / "supervisor.lock")
+        gate = _open(self.home / "start.lock")  # one starter at a time saves processes
+        supervisor = _open(self.home / "supervisor.lock")
         starter: subprocess.Popen[str] | None = None
         try:
             while True:
@@ -239,7 +241,7 @@ def _copy(package: Path) -> Path:
     key = f"{package}|{original.st_mtime_ns}|{original.st_size}"
     store = _ROOT_FOLDER / "programs"
     _make_folder(store, 0o755)
-    done, partial, lock = store / _digest(key), store / "partial", _open_lock(store / "copy.lock")
+    done, partial, lock = store / _digest(key), store / "partial", _open(store / "copy.lock")
     fcntl.flock(lock, fcntl.LOCK_EX)
     if not done.exists():
         shutil.rmtree(partial, ignore_errors=True)
@@ -262,7 +264,7 @@ class _Supervisor:
         """Prepare as root, if the caller is root, and go on as the server's account for good."""
         self.home, self.data, self.sockets = home, home / "db" / "pg", _socket_folder(home)
         self.socket = self.sockets / f".s.PGSQL.{_PORT}"
-        self.users = _open_lock(home / "users.lock")
+        self.users = _open(home / "users.lock")
         self.stopping = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.request_stop)
@@ -273,7 +275,7 @@ class _Supervisor:
         log = home / "server.log"
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             log.replace(home / "server.log.1")
-        self.log = os.fdopen(_open_lock(log), "a+b", buffering=0)
+        self.log = _open(log)
         if account is not None:
             _become(account, self.data.parent)
 
@@ -303,7 +305,7 @@ class _Supervisor:
             options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         if os.environ.get("RAG_SQL_PG_NO_SYNC") == "1":  # kept with the data: no existing one loses its sync
             options += ["-N", "-c", "fsync=off", "-c", "full_page_writes=off"]
-        begin = self.log.seek(0, os.SEEK_END)
+        begin = os.fstat(self.log).st_size
         if self.spawn(signal.SIGTERM, "initdb", "-D", str(new), *options).wait() != 0:
             shutil.rmtree(new, ignore_errors=True)
             raise self.failure("initdb failed", self.read_log(begin))
@@ -315,7 +317,7 @@ class _Supervisor:
         while (server := self.start()) is not None:
             began = time.monotonic()
             os.write(tell, b"1")
-            os.dup2(self.log.fileno(), sys.stderr.fileno())  # what follows isn't for the starter
+            os.dup2(self.log, sys.stderr.fileno())  # what follows isn't for the starter
             while server.poll() is None and self.socket.exists():  # a swept /tmp is repaired by a new start
                 if self.unwanted():
                     _stop(server)
@@ -338,7 +340,7 @@ class _Supervisor:
             self.end_orphan()
             for name in (self.socket, self.socket.with_name(self.socket.name + ".lock")):
                 name.unlink(missing_ok=True)  # left by a crash: no server of ours is alive
-            begin = self.log.seek(0, os.SEEK_END)
+            begin = os.fstat(self.log).st_size
             server = self.spawn(signal.SIGINT, "postgres", "-D", str(self.data), *options)
             while server.poll() is None:
                 if self.unwanted():
@@ -392,8 +394,7 @@ class _Supervisor:
         return subprocess.Popen(program, env=self.env, preexec_fn=follow_parent, **how)  # safe: no threads here
 
     def read_log(self, begin: int) -> str:
-        self.log.seek(begin)
-        return self.log.read().decode(errors="replace")
+        return os.pread(self.log, 1_000_000, begin).decode(errors="replace")
 
     def failure(self, what: str, output: str) -> EmbeddedUnavailable:
         free = shutil.disk_usage(self.data.parent).free // 1_000_000
@@ -485,17 +486,18 @@ def _check_private(path: Path, owner: int) -> None:
 
 def _socket_folder(home: Path) -> Path:
     """Return a folder whose socket path fits in 104 bytes and has no separator of connection strings."""
-    for folder in (home / "run", Path(tempfile.gettempdir(), f"rag-sql-{_digest(str(home))}")):
+    name = f"rag-sql-{_digest(str(home))}"
+    for folder in (home / "run", Path(tempfile.gettempdir(), name)):
         if len(os.fsencode(folder)) <= 85 and not set(str(folder)) & set(",:"):
             return folder
-    return Path("/tmp", f"rag-sql-{_digest(str(home))}")  # noqa: S108 - its owner and mode are checked
+    return Path("/tmp", name)  # noqa: S108 - its owner and mode are checked
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _open_lock(path: Path) -> int:
+def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
 
 
@@ -522,15 +524,15 @@ def _explain(error: OSError) -> str:
 
 def main() -> int:
     """Fork off the supervisor of the folder in the first argument; return 0 once its server is ready."""
-    home = Path(sys.argv[1])
+    home = Path(sys.argv[1]).resolve()
     ready, tell = os.pipe()
     if os.fork() != 0:  # the starter: it ends when the server is ready, so that no client has a child to reap
         os.close(tell)
         return 0 if os.read(ready, 1) else 1
     os.setsid()
-    os.chdir("/")
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a client that ignores it would hide our exit codes
     try:
-        sole = _open_lock(home / "supervisor.lock")
+        sole = _open(home / "supervisor.lock")
         if not _poll(lambda: _lock(sole, fcntl.LOCK_EX), 1.0):  # patient, because clients probe this lock
             os.write(tell, b"1")  # another supervisor was quicker
             return 0

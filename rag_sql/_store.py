@@ -40,7 +40,8 @@ def make_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
     if parsed.drivername in {"postgres", "postgresql"}:
         parsed = parsed.set(drivername="postgresql+psycopg")
     # A pooler gives each transaction another backend: a prepared statement would be on the wrong one.
-    engine = sa.create_engine(parsed, connect_args={"prepare_threshold": None}, pool_reset_on_return=None, **options)
+    arguments = {"prepare_threshold": None, "client_encoding": "utf8"}
+    engine = sa.create_engine(parsed, connect_args=arguments, pool_reset_on_return=None, **options)
 
     @event.listens_for(engine, "reset")
     def _discard_all(connection: psycopg.Connection[Any], _record: Any, state: Any) -> None:

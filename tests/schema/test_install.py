@@ -1,0 +1,274 @@
+"""Installing and upgrading: fresh equals upgraded, all or nothing, one at a time, and clear words for what lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from psycopg import sql
+
+from rag_sql import EvidenceStore, _install, _resources, errors
+from rag_sql._embedded import SUPERUSER
+from rag_sql._store import make_engine
+from tests.conftest import Clone, Database, Server
+from tests.schema.fingerprint import fingerprint
+
+
+@pytest.fixture
+def blank(server: Server) -> Iterator[Database]:
+    """An empty database of the test's own."""
+    database = server.create()
+    yield database
+    server.drop(database)
+
+
+def migrated(database: Database) -> None:
+    """The other way to a store: from nothing, through every migration."""
+    with database.engine(SUPERUSER) as engine, engine.begin() as connection:
+        connection.exec_driver_sql("create extension vector")
+        _install.migrate(connection)
+
+
+def test_a_fresh_install_equals_one_that_came_through_all_migrations(store: Database, blank: Database) -> None:
+    migrated(blank)
+    fresh, upgraded = fingerprint(store), fingerprint(blank)
+    assert len(fresh) > 300
+    assert upgraded == fresh
+
+
+def test_the_fingerprint_sees_what_matters(store: Database) -> None:
+    """Each of these would be a hole; each changes the fingerprint."""
+    before = fingerprint(store)
+    for statement in (
+        "alter view rag_api.version reset (security_invoker)",
+        "alter table rag.span no force row level security",
+        "drop policy span_fence_select on rag.span",
+        "grant execute on function rag_api.decide to public",
+        "grant update (body) on rag.version to rag_curator",
+        "alter function rag_api.approve(uuid, jsonb, bytea, text, text, text) reset search_path",
+        "comment on view rag_api.version is null",
+        "alter table rag.version alter column words set statistics -1",
+    ):
+        with store.connect(SUPERUSER) as connection:
+            connection.execute(statement)  # type: ignore[arg-type]
+            changed = [row[0] for row in connection.execute(_facts()).fetchall()]
+            connection.rollback()
+        assert changed != before, statement
+
+
+def _facts() -> Any:
+    from tests.schema import fingerprint as module
+
+    return module._FACTS
+
+
+def test_upgrading_a_current_store_changes_nothing_and_restores_what_was_bent(gateway: Database) -> None:
+    before = fingerprint(gateway)
+    with gateway.connect(SUPERUSER) as connection:
+        connection.execute("create policy oops on rag.version for select to public using (true)")
+        connection.execute("grant select on rag_auth.membership to rag_reader")
+        connection.execute("drop view rag_api.span_check")
+    assert fingerprint(gateway) != before
+    with gateway.engine(SUPERUSER) as engine:
+        _install.upgrade(engine)
+    assert fingerprint(gateway) == before
+    with gateway.tenant("acme_reader") as acme:
+        assert acme.span_check() == []
+
+
+def test_installing_twice_finds_the_store(store: Database) -> None:
+    with store.engine(SUPERUSER) as engine:
+        found = _install.install(engine)
+    assert (found.state, found.revision) == ("current", found.head)
+
+
+def test_an_upgrade_that_fails_leaves_everything_as_it_was(gateway: Database, monkeypatch: Any, tmp_path: Path) -> None:
+    import shutil
+
+    before = fingerprint(gateway)
+    broken = tmp_path / "schema"
+    shutil.copytree(_resources.find("schema"), broken)
+    (broken / "api" / "999_broken.sql").write_text("select 1;\n\nselect nothing from nowhere;\n")
+    found = _resources.find
+    monkeypatch.setattr(_resources, "find", lambda name: broken if name == "schema" else found(name))
+    with gateway.engine(SUPERUSER) as engine, pytest.raises(psycopg.errors.UndefinedTable) as caught:
+        _install.upgrade(engine)
+    assert f"in {broken / 'api' / '999_broken.sql'}, line 3" in caught.value.__notes__
+    assert fingerprint(gateway) == before
+
+
+def test_objects_of_the_users_that_depend_on_the_api_block_the_upgrade_and_are_named(gateway: Database) -> None:
+    with gateway.connect(SUPERUSER) as connection:
+        connection.execute("create schema mine")
+        connection.execute("create view mine.report as select document_id from rag_api.document")
+        connection.execute(
+            "create function mine.now_current() returns bigint language sql"
+            " begin atomic select count(*) from rag_api.version_status(); end"
+        )
+    before = fingerprint(gateway)
+    with gateway.engine(SUPERUSER) as engine, pytest.raises(errors.UpgradeBlocked) as caught:
+        _install.upgrade(engine)
+    assert "view mine.report" in caught.value.detail
+    assert "function mine.now_current()" in caught.value.detail
+    assert fingerprint(gateway) == before
+    with gateway.connect(SUPERUSER) as connection:
+        assert connection.execute("select count(*) from mine.report").fetchone() == (6,)
+
+
+def test_a_database_newer_than_the_code_is_refused(store: Database) -> None:
+    with store.connect(SUPERUSER) as connection:
+        connection.execute("update rag.alembic_version set version_num = '9999'")
+    with store.engine(SUPERUSER) as engine:
+        assert _install.status(engine).state == "newer"
+        for action in (_install.install, _install.upgrade):
+            with pytest.raises(errors.DatabaseTooNew):
+                action(engine)
+
+
+def test_upgrading_where_nothing_is_installed_is_refused(blank: Database) -> None:
+    with blank.engine(SUPERUSER) as engine:
+        assert _install.status(engine).state == "not installed"
+        with pytest.raises(errors.NotInstalled):
+            _install.upgrade(engine)
+
+
+def test_two_installers_do_not_meet(blank: Database) -> None:
+    found: list[str] = []
+
+    def work() -> None:
+        with blank.engine(SUPERUSER) as engine:
+            found.append(_install.install(engine).state)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["current"] * 3
+
+
+def test_released_migrations_are_frozen() -> None:
+    folder = _resources.find("migrations")
+    frozen = dict(reversed(line.split("  ")) for line in (folder / "frozen.sha256").read_text().splitlines() if line)
+    files = {path.name for path in (folder / "versions").iterdir() if path.suffix in {".py", ".sql"}}
+    assert set(frozen) == files
+    for name, digest in frozen.items():
+        actual = hashlib.sha256((folder / "versions" / name).read_bytes()).hexdigest()
+        assert actual == digest, f"{name} is released: write the next revision instead"
+
+
+def test_migrations_are_self_contained() -> None:
+    for path in (_resources.find("migrations") / "versions").glob("*.py"):
+        text = path.read_text()
+        assert "rag_sql" not in text
+        assert "schema/" not in text
+
+
+def test_files_are_named_by_order_and_concern() -> None:
+    for folder in ("tables", "security", "api"):
+        names = [path.name for path in sorted((_resources.find("schema") / folder).iterdir())]
+        assert all(re.fullmatch(r"\d{3}_[a-z_]+\.sql", name) for name in names)
+        assert len({name[:3] for name in names}) == len(names)
+
+
+def test_alembic_alone_is_told_to_use_the_installer(store: Database) -> None:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_resources.find("migrations")))
+    with pytest.raises(SystemExit, match="rag-sql upgrade"):
+        command.upgrade(config, "head")
+
+
+# Installing as an ordinary database owner
+
+
+@contextmanager
+def owner(server: Server, *, createrole: bool = True, name: str = "installer") -> Iterator[Database]:
+    """A database owned by an ordinary login, on a server of its own roles."""
+    maintenance = server.maintenance
+    maintenance.execute(
+        sql.SQL("create role {} login {}").format(sql.Identifier(name), sql.SQL("createrole" if createrole else ""))
+    )
+    database = server.create()
+    maintenance.execute(
+        sql.SQL("alter database {} owner to {}").format(sql.Identifier(database.name), sql.Identifier(name))
+    )
+    try:
+        yield database
+    finally:
+        server.drop(database)
+        maintenance.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
+        maintenance.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+def install_as(database: Database, login: str) -> _install.Status:
+    engine = make_engine(database.url(login))
+    try:
+        return _install.install(engine)
+    finally:
+        engine.dispose()
+
+
+def test_vector_must_be_there_where_the_installer_may_not_create_it(server: Server, store: Database) -> None:
+    with owner(server) as database, pytest.raises(errors.ExtensionMissing) as caught:
+        install_as(database, "installer")
+    assert "create extension vector" in caught.value.hint
+
+
+def test_roles_that_another_login_installed_are_an_error_that_says_what_to_ask_for(
+    server: Server, store: Database
+) -> None:
+    with owner(server) as database:
+        with database.connect(SUPERUSER) as connection:
+            connection.execute("create extension vector")
+        with pytest.raises(errors.RoleNotAdministrable) as caught:
+            install_as(database, "installer")
+        assert "grant rag_owner" in caught.value.hint
+        assert "with admin option" in caught.value.hint
+        # What it asks for is enough.
+        statement = caught.value.hint.split(": ", 1)[1]
+        server.maintenance.execute(statement.encode())
+        assert install_as(database, "installer").state == "current"
+        assert fingerprint(database) == fingerprint(store)
+
+
+def test_a_database_of_somebody_elses_is_refused(server: Server, blank: Database) -> None:
+    with blank.connect(SUPERUSER) as connection:
+        connection.execute("create extension vector")
+    with pytest.raises(errors.UnsuitableDatabase, match="does not own"):
+        install_as(blank, "acme_curator")
+
+
+def test_an_encoding_or_locale_that_loses_letters_is_refused(server: Server) -> None:
+    for options, words in (
+        ("encoding 'SQL_ASCII' locale 'C' template template0", "encoding"),
+        ("encoding 'UTF8' locale_provider 'libc' locale 'C' template template0", "locale"),
+    ):
+        name = "unsuitable"
+        server.maintenance.execute(f"create database {name} {options}".encode())
+        database = Database(server.embedded, name)
+        try:
+            with database.engine(SUPERUSER) as engine, pytest.raises(errors.UnsuitableDatabase, match=words):
+                _install.install(engine)
+        finally:
+            server.drop(database)
+
+
+def test_a_store_can_be_opened_by_url(gateway: Database) -> None:
+    url = sa.make_url(gateway.url("acme_reader")).set(drivername="postgresql")
+    with EvidenceStore.connect(url) as store, store.tenant("acme") as acme:
+        assert acme.span_check() == []
+
+
+def test_templates_do_not_leak_between_tests(clone: Clone, installed_template: Database) -> None:
+    assert fingerprint(clone(installed_template)) == fingerprint(installed_template)
