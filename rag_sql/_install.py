@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import psycopg
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
+
+if TYPE_CHECKING:  # a quarter of a second that only installing needs
+    from alembic.config import Config
 
 from rag_sql import _resources
 from rag_sql.errors import DatabaseTooNew, ExtensionMissing, NotInstalled, translate
@@ -80,7 +81,7 @@ def install(engine: sa.Engine) -> Status:
         _run(connection, "security", only="000")
         _act_as_owner(connection)
         _run(connection, "tables")
-        command.stamp(_alembic(connection), "head")
+        _alembic_command("stamp", connection, "head")
         connection.exec_driver_sql("reset role")
         _rebuild(connection)
         return _status(connection)
@@ -114,7 +115,7 @@ def migrate(connection: sa.Connection, revision: str = "head") -> None:
     _run(connection, "security", only="000")
     _run(connection, "api", only="000")
     _act_as_owner(connection)
-    command.upgrade(_alembic(connection), revision)
+    _alembic_command("upgrade", connection, revision)
     connection.exec_driver_sql("reset role")
     _run(connection, "security", but="000")
     _run(connection, "api", but="000")
@@ -141,6 +142,8 @@ def _locked(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def _status(connection: sa.Connection) -> Status:
+    from alembic.script import ScriptDirectory
+
     scripts = ScriptDirectory.from_config(_alembic(connection))
     head = scripts.get_current_head()
     assert head is not None
@@ -164,7 +167,15 @@ def _status(connection: sa.Connection) -> Status:
     return Status(state, revision, head, row[0], row[1], row[2])
 
 
+def _alembic_command(name: Literal["stamp", "upgrade"], connection: sa.Connection, revision: str) -> None:
+    from alembic import command
+
+    getattr(command, name)(_alembic(connection), revision)
+
+
 def _alembic(connection: sa.Connection) -> Config:
+    from alembic.config import Config
+
     config = Config()
     # The folder's path goes through %-interpolation.
     config.set_main_option("script_location", str(_resources.find("migrations")).replace("%", "%%"))

@@ -50,7 +50,8 @@ app.add_typer(tenant_app, name="tenant")
 app.add_typer(contract_app, name="contract")
 app.add_typer(packet_app, name="packet")
 
-out = Console()
+# Not a terminal: nobody set a width, and lines that are folded cannot be searched.
+out = Console(width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True)
 
 UrlOption = Annotated[

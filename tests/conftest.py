@@ -22,8 +22,9 @@ from psycopg import sql
 from sqlalchemy.pool import NullPool
 
 # The product's own settings must not reach the tests.
-for _name in [name for name in os.environ if name.startswith("RAG_SQL_") and name not in {"RAG_SQL_DATA", "RAG_SQL_PG_BIN"}]:
-    del os.environ[_name]
+for _name in list(os.environ):
+    if _name.startswith("RAG_SQL_") and _name not in {"RAG_SQL_DATA", "RAG_SQL_PG_BIN"}:
+        del os.environ[_name]
 os.environ["RAG_SQL_PG_NO_SYNC"] = "1"
 
 from rag_sql import EvidenceStore, Tenant, _admin, _files, _install, _resources  # noqa: E402
@@ -100,9 +101,8 @@ class Server:
 
     def create(self, template: str = "template0") -> Database:
         name = f"test_{next(self._numbers)}"
-        self.maintenance.execute(
-            sql.SQL("create database {} template {} strategy file_copy").format(sql.Identifier(name), sql.Identifier(template))
-        )
+        statement = sql.SQL("create database {} template {} strategy file_copy")
+        self.maintenance.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
         return Database(self.embedded, name)
 
     def drop(self, database: Database) -> None:

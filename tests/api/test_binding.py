@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from rag_sql import EvidenceStore, errors
 from rag_sql._store import make_engine
-from tests.conftest import CASE, QUERY, QUESTION, Database
+from tests.conftest import CASE, QUERY, QUESTION, Database, Server
 
 
 def asserted(connection: sa.Connection) -> str | None:
@@ -133,10 +133,7 @@ def test_a_connection_that_commits_every_statement_is_refused(gateway: Database)
             pass
 
 
-def test_a_database_without_a_store_says_so(server: object, clone: object) -> None:
-    from tests.conftest import Server
-
-    assert isinstance(server, Server)
+def test_a_database_without_a_store_says_so(server: Server) -> None:
     empty = server.create()
     try:
         with empty.store("acme_reader") as store, pytest.raises(errors.NotInstalled), store.tenant("acme"):

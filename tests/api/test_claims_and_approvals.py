@@ -225,14 +225,10 @@ def test_another_tenants_packet_and_no_packet_are_the_same_error(gateway: Databa
     packet_id, claims = approved(gateway)
     seen = set()
     for wanted in (packet_id, "00000000-0000-0000-0000-000000000000"):
-        for call in (
-            lambda tenant, wanted=wanted: tenant.packet(wanted),
-            lambda tenant, wanted=wanted: tenant.review(wanted, claims),
-            lambda tenant, wanted=wanted: tenant.require_approval(wanted, claims),
-        ):
+        for method, arguments in (("packet", ()), ("review", (claims,)), ("require_approval", (claims,))):
             with gateway.store("northwind_reader") as store, pytest.raises(errors.PacketNotFound) as caught:
                 with store.tenant("northwind") as northwind:
-                    call(northwind)
+                    getattr(northwind, method)(wanted, *arguments)
             seen.add(caught.value.message.replace(wanted, "ID"))
     assert seen == {"there is no packet ID"}
 

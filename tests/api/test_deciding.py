@@ -370,7 +370,8 @@ def test_a_decision_runs_on_a_read_only_transaction(shared_gateway: Database) ->
         connection.execute("set transaction read only")
         connection.execute("select rag_api.bind(p_tenant => 'acme')")
         row = connection.execute(
-            "select outcome from rag_api.decide(p_question_id => %s, p_query => %s, p_case_facts => %s::jsonb, p_k => 2)",
+            "select outcome from rag_api.decide(p_question_id => %s, p_query => %s,"
+            " p_case_facts => %s::jsonb, p_k => 2)",
             [QUESTION, QUERY, '{"model": "G2", "firmware": "2.4.1"}'],
         ).fetchone()
     assert row == ("SufficientForTemplate",)

@@ -9,7 +9,7 @@ import pytest
 from rag_sql import errors
 from tests.conftest import Database
 
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "id": "POL-1",
     "version": 1,
     "title": "Receipts",
@@ -21,7 +21,7 @@ DOCUMENT = {
     "metadata": {"weight": "3"},
     "spans": [{"id": "s1", "fact": "deadline", "quote": "within 14 days"}],
 }
-CONTRACT = {
+CONTRACT: dict[str, Any] = {
     "case": ["region"],
     "facts": [{"fact": "deadline", "propositions": [{"quote": "within 14 days", "clauses": ["Two weeks."]}]}],
 }
@@ -30,7 +30,7 @@ CONTRACT = {
 def count(database: Database, table: str) -> int:
     with database.connect("acme_reader") as connection:
         connection.execute("select rag_api.bind(p_tenant => 'acme')")
-        row = connection.execute(f"select count(*) from rag.{table} where tenant = 'acme'").fetchone()  # type: ignore[arg-type]
+        row = connection.execute(f"select count(*) from rag.{table} where tenant = 'acme'").fetchone()
     assert row is not None
     return int(row[0])
 
@@ -274,4 +274,4 @@ def test_evidence_is_append_only_even_for_the_superuser(shared_gateway: Database
         "truncate": f"truncate rag.{table} cascade",
     }[verb]
     with shared_gateway.connect("postgres") as connection, pytest.raises(errors.AppendOnly), translate():
-        connection.execute(statement)  # type: ignore[arg-type]
+        connection.execute(statement)

@@ -28,7 +28,8 @@ with namespace as (
   select 'index', r.name, concat_ws(' | ', pg_get_indexdef(i.indexrelid), i.indisvalid)
     from pg_index i join relation r on r.oid = i.indexrelid
   union all
-  select 'constraint', coalesce(r.name, '') || '.' || k.conname, concat_ws(' | ', pg_get_constraintdef(k.oid), k.convalidated)
+  select 'constraint', coalesce(r.name, '') || '.' || k.conname,
+    concat_ws(' | ', pg_get_constraintdef(k.oid), k.convalidated)
     from pg_constraint k join relation r on r.oid = k.conrelid
   union all
   select 'trigger', r.name || '.' || t.tgname, concat_ws(' | ', pg_get_triggerdef(t.oid), t.tgenabled)
@@ -46,7 +47,8 @@ with namespace as (
   select 'type', t.oid::regtype::text, array(
       select a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
       from pg_attribute a where a.attrelid = t.typrelid and a.attnum > 0 order by a.attnum)::text
-    from pg_type t join pg_class c on c.oid = t.typrelid join namespace n on n.oid = t.typnamespace where c.relkind = 'c'
+    from pg_type t join pg_class c on c.oid = t.typrelid join namespace n on n.oid = t.typnamespace
+    where c.relkind = 'c'
   union all
   select 'comment', i.identity || case when d.objsubid > 0 then ' column ' || d.objsubid else '' end, d.description
     from pg_description d cross join lateral pg_identify_object(d.classoid, d.objoid, 0) i
@@ -58,6 +60,6 @@ select concat_ws(' :: ', kind, name, value) from fact order by 1
 
 
 def fingerprint(database: Database) -> list[str]:
-    """Columns, constraints, indexes, policies, FORCE, options, function bodies, privileges, comments; one fact a line."""
+    """Columns, constraints, indexes, policies, options, function bodies, privileges, comments; one fact a line."""
     with database.connect("postgres") as connection:
         return [row[0] for row in connection.execute(_FACTS).fetchall()]

@@ -59,7 +59,7 @@ def test_the_fingerprint_sees_what_matters(store: Database) -> None:
         "alter table rag.version alter column words set statistics -1",
     ):
         with store.connect(SUPERUSER) as connection:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
             changed = [row[0] for row in connection.execute(_facts()).fetchall()]
             connection.rollback()
         assert changed != before, statement
@@ -158,7 +158,8 @@ def test_two_installers_do_not_meet(blank: Database) -> None:
 
 def test_released_migrations_are_frozen() -> None:
     folder = _resources.find("migrations")
-    frozen = dict(reversed(line.split("  ")) for line in (folder / "frozen.sha256").read_text().splitlines() if line)
+    pairs = (line.split("  ") for line in (folder / "frozen.sha256").read_text().splitlines())
+    frozen = {name: digest for digest, name in pairs}
     files = {path.name for path in (folder / "versions").iterdir() if path.suffix in {".py", ".sql"}}
     assert set(frozen) == files
     for name, digest in frozen.items():
@@ -180,7 +181,7 @@ def test_files_are_named_by_order_and_concern() -> None:
         assert len({name[:3] for name in names}) == len(names)
 
 
-def test_alembic_alone_is_told_to_use_the_installer(store: Database) -> None:
+def test_alembic_alone_is_told_to_use_the_installer() -> None:
     from alembic.config import Config
 
     config = Config()
@@ -219,7 +220,8 @@ def install_as(database: Database, login: str) -> _install.Status:
         engine.dispose()
 
 
-def test_vector_must_be_there_where_the_installer_may_not_create_it(server: Server, store: Database) -> None:
+@pytest.mark.usefixtures("store")
+def test_vector_must_be_there_where_the_installer_may_not_create_it(server: Server) -> None:
     with owner(server) as database, pytest.raises(errors.ExtensionMissing) as caught:
         install_as(database, "installer")
     assert "create extension vector" in caught.value.hint
@@ -242,7 +244,7 @@ def test_roles_that_another_login_installed_are_an_error_that_says_what_to_ask_f
         assert fingerprint(database) == fingerprint(store)
 
 
-def test_a_database_of_somebody_elses_is_refused(server: Server, blank: Database) -> None:
+def test_a_database_of_somebody_elses_is_refused(blank: Database) -> None:
     with blank.connect(SUPERUSER) as connection:
         connection.execute("create extension vector")
     with pytest.raises(errors.UnsuitableDatabase, match="does not own"):

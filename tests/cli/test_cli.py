@@ -1,0 +1,242 @@
+"""The command line against a real server, as the program that people run: output, errors and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rag_sql._embedded import SUPERUSER
+from rag_sql.cli import app
+from tests.conftest import QUERY, QUESTION, SEED, Database, Server
+
+ASK = [QUESTION, "--query", QUERY, "--case", "model=G2", "--case", "firmware=2.4.1"]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run inside this process: the same program without the cost of starting it."""
+
+    stdout: str
+    stderr: str
+    returncode: int
+
+
+def rag_sql(*arguments: str | Path, url: str | None = None, stdin: str | None = None) -> Ran:
+    environment = {"COLUMNS": "200", "NO_COLOR": "1", "RAG_SQL_DATABASE_URL": url or ""}
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env=environment, input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ran(result.stdout, result.stderr, result.exit_code)
+
+
+def in_json(result: Ran) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_the_demo_runs_in_a_database_of_its_own_and_agrees_with_the_article(server: Server) -> None:
+    url = server.embedded.url(SUPERUSER, "postgres")
+    result = rag_sql("demo", url=url)
+    assert result.returncode == 0, result.stderr
+    for line in (
+        "K=2 take-then-filter: []  filter-then-take: [GW-241, HOLD-7]  missing=",
+        "K=1 take-then-filter: []  filter-then-take: [GW-241]  missing=audit-constraint",
+        "K=3 take-then-filter: [GW-241]  filter-then-take: [GW-241, HOLD-7, G2-USB]  missing=",
+        "changed quote, old tag: missing=audit-constraint",
+        "version bump only: missing=[] snapshot ev-",
+        "question gateway-free-question: UnsupportedQuestion",
+        "withheld: the rule does not license this sentence",
+        "withheld: cited source is not in the selected evidence",
+        "approval: accepted: decision 1",
+        "StaleApproval: HOLD-7 (acme): version 2",
+        "northwind's login asserts acme: TenantNotBound",
+        "all hold",
+    ):
+        assert line in result.stdout
+    left = server.maintenance.execute(
+        "select (select count(*) from pg_database where datname like 'rag_sql_demo%'),"
+        " (select count(*) from pg_roles where rolname like 'acme_reader_%')"
+    ).fetchone()
+    assert left == (0, 0)
+
+
+def test_the_demo_fails_when_a_statement_does_not_hold(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlalchemy as sa
+
+    from rag_sql import _demo
+
+    monkeypatch.setitem(_demo._EXPECTED, "K=1", ([], ["GW-241"], []))
+    result = _demo.run(sa.make_url(server.embedded.url(SUPERUSER, "postgres")))
+    assert not result.holds
+    assert [check.name for check in result.checks if not check.holds] == ["K=1"]
+
+
+def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_path: Path) -> None:
+    """Every command once, in the order in which a team meets them."""
+    database = server.create()
+    admin, desk = database.url(SUPERUSER), database.url("acme_curator")
+    try:
+        assert rag_sql("status", url=admin).returncode == 1
+        assert "current" in rag_sql("install", url=admin).stdout
+        assert in_json(rag_sql("status", "--json", url=admin))["state"] == "current"
+        assert rag_sql("upgrade", url=admin).returncode == 0
+        assert rag_sql("tenant", "add", "acme", url=admin).returncode == 0
+        assert rag_sql("tenant", "add", "Not a slug", url=admin).returncode == 1
+        for login, tenant, group in (
+            ("acme_curator", "acme", "curator"),
+            ("acme_reviewer", "acme", "reviewer"),
+            ("publisher", "public", "publisher"),
+        ):
+            granted = rag_sql("tenant", "grant", tenant, login, "--group", group, url=admin)
+            assert granted.returncode == 0, granted.stderr
+        refused = rag_sql("tenant", "grant", "acme", SUPERUSER, url=admin)
+        assert (refused.returncode, "RS083" in refused.stderr) == (1, True)
+        assert {"tenant": "acme", "logins": ["acme_curator", "acme_reviewer"]} in in_json(
+            rag_sql("tenant", "list", "--json", url=admin)
+        )
+
+        publisher = database.url("publisher")
+        assert "4 new" in rag_sql("load", SEED / "public", "--tenant", "public", url=publisher).stdout
+        assert in_json(rag_sql("load", SEED / "acme", "--tenant", "acme", "--json", url=desk))["new"] == 1
+        assert "1 same" in rag_sql("load", SEED / "acme", "--tenant", "acme", url=desk).stdout
+        assert "new" in rag_sql("contract", "add", SEED / "contract.yaml", "--tenant", "public", url=publisher).stdout
+
+        assert rag_sql("ask", "nope", "--query", "x", "--tenant", "acme", url=desk).returncode == 4
+        assert rag_sql("ask", *ASK, "--k", "1", "--tenant", "acme", url=desk).returncode == 3
+        answer = rag_sql("ask", *ASK, "--k", "2", "--tenant", "acme", url=desk)
+        assert answer.returncode == 0
+        assert "please send us a diagnostic export" in answer.stdout
+        explained = rag_sql("explain", *ASK, "--k", "2", "--tenant", "acme", url=desk)
+        assert "firmware: applies to 2.4.0, the case is 2.4.1" in explained.stdout
+
+        packet_id = in_json(rag_sql("ask", *ASK, "--k", "2", "-t", "acme", "--record", "--json", url=desk))["packet_id"]
+        document = tmp_path / "packet.json"
+        document.write_text(rag_sql("packet", "show", packet_id, "-t", "acme", "--json", url=desk).stdout)
+        assert rag_sql("packet", "verify", document).returncode == 0
+        forged = tmp_path / "forged.json"
+        forged.write_text(document.read_text().replace("do not roll back", "roll back"))
+        verified = rag_sql("packet", "verify", forged)
+        assert verified.returncode == 1
+        assert "does not have its hash" in verified.stderr
+
+        reviewer = database.url("acme_reviewer")
+        assert rag_sql("approve", packet_id, "-t", "acme", "--check", url=desk).returncode == 5
+        unseen = rag_sql("approve", packet_id, "-t", "acme", url=reviewer, stdin="")
+        assert unseen.returncode == 2
+        shown = unseen.stdout.split("shown")[-1].split()[0]
+        assert rag_sql("approve", packet_id, "-t", "acme", "--shown", "00", url=reviewer).returncode == 2
+        approved = rag_sql("approve", packet_id, "-t", "acme", "--shown", shown, "--as", "Ann", url=reviewer)
+        assert "approved: decision 1" in approved.stdout, approved.stderr
+        assert rag_sql("approve", packet_id, "-t", "acme", "--check", url=desk).returncode == 0
+
+        change = SEED / "changes" / "HOLD-7-v4-same-quotation.md"
+        assert rag_sql("load", change, "-t", "acme", url=desk).returncode == 0
+        stale = rag_sql("approve", packet_id, "-t", "acme", "--check", url=desk)
+        assert stale.returncode == 5
+        assert "StaleApproval RS062" in stale.stderr
+        assert "HOLD-7 (acme): version 2, spans: s1 -> version 4, spans: s1" in stale.stderr
+        assert rag_sql("tenant", "revoke", "acme", "acme_curator", url=admin).returncode == 0
+        assert "RS001" in rag_sql("ask", *ASK, "-t", "acme", url=desk).stderr
+    finally:
+        server.drop(database)
+
+
+def test_a_reviewer_at_a_terminal_is_asked(gateway: Database) -> None:
+    with gateway.tenant("acme_reader") as acme:
+        packet_id = acme.record_packet(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=2).packet_id
+    main, terminal = pty.openpty()
+    program = subprocess.Popen(
+        [sys.executable, "-c", "from rag_sql.cli import main; main()", "approve", packet_id, "-t", "acme"],
+        env={**os.environ, "RAG_SQL_DATABASE_URL": gateway.url("acme_reviewer")},
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.write(main, b"y\n")
+    out, err = program.communicate(timeout=60)
+    os.close(main)
+    os.close(terminal)
+    assert program.returncode == 0, err
+    assert "approved: decision 1" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "words"),
+    [
+        ("a.md", "---\nid: A\nversion: one\n---\nText.\n", 3, "version: must be a whole number"),
+        ("a.md", "---\nid: A\ntenant: northwind\n---\nText.\n", 3, "is a document of tenant 'northwind'"),
+        ("a.md", "---\nid: A\nid: B\n---\nText.\n", 3, "stands more than once"),
+        ("a.md", "---\nid: A\n", 1, "the front matter has no end"),
+        (
+            "a.md",
+            "---\nid: A\nspans:\n  - id: s\n    fact: f\n    quote: Not there\n---\nText.\n",
+            6,
+            "not in the body",
+        ),
+        ("a.md", "---\nspans:\n  - {id: s, fact: f, quote: t}\n---\nt t\n", 3, "more than once"),
+        ("a.jsonl", '{"id": "A", "version": 1, "body": "x"}\n{"id": "B", "version": 1}\n', 2, "body: must be a text"),
+        ("a.jsonl", '{"id": "A", "version": 1, "body": "x"}\nnot json\n', 2, "not JSON"),
+    ],
+)
+def test_a_bad_file_is_refused_with_file_line_and_reason_and_nothing_is_loaded(
+    gateway: Database, tmp_path: Path, name: str, content: str, line: int, words: str
+) -> None:
+    (tmp_path / "0-good.md").write_text("A good document.\n")
+    (tmp_path / name).write_text(content)
+    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
+    assert result.returncode == 1
+    assert f"{tmp_path / name}:{line}: " in result.stderr
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    with gateway.tenant("acme_reader") as acme:
+        assert "0-good" not in {
+            row.document_id
+            for row in acme.explain(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=1)
+        }
+
+
+def test_a_bad_contract_is_refused_with_its_line(gateway: Database, tmp_path: Path) -> None:
+    path = tmp_path / "contract.yaml"
+    path.write_text("question: q\nversion: 1\ncase: []\nfacts:\n  - fact: f\n    propositions:\n      - quote: q\n")
+    result = rag_sql("contract", "add", path, "-t", "acme", url=gateway.url("acme_curator"))
+    assert result.returncode == 1
+    assert f"{path}:7: " in result.stderr
+    assert "at least one licensed clause" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["ask", QUESTION], 2),
+        (["ask", QUESTION, "--query", "x", "--case", "model"], 2),
+        (["ask", QUESTION, "--query", "x", "--case", "model=G2", "--case", "model=G3"], 2),
+        (["packet", "show", "not-a-uuid", "-t", "acme"], 2),
+        (["packet", "verify", "/nowhere/packet.json"], 2),
+        (["packet", "show", "00000000-0000-0000-0000-000000000000", "-t", "acme"], 1),
+        (["ask", QUESTION, "--query", "x", "-t", "acme"], 1),
+        (["ask", QUESTION, "--query", "x", "-t", "northwind"], 1),
+        (["load", "/nowhere", "-t", "acme"], 1),
+        (["nonsense"], 2),
+    ],
+)
+def test_mistakes_end_with_a_code_and_no_traceback(shared_gateway: Database, arguments: list[str], code: int) -> None:
+    result = rag_sql(*arguments, url=shared_gateway.url("acme_reader"))
+    assert result.returncode == code, result.stderr
+    assert result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_server_that_is_not_there_is_an_error_in_words() -> None:
+    result = rag_sql("ask", QUESTION, "--query", "x", url="postgresql://nobody@127.0.0.1:1/none")
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "127.0.0.1" in result.stderr

@@ -1,0 +1,90 @@
+"""Plans of the read path, as the runtime login: inlined, and without other tenants' rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.conftest import CASE, Database
+
+READ_PATH = {
+    "selection": "select document_id from rag_api.selection("
+    "p_query => 'alpha beta', p_case_facts => %(case)s, p_k => 10)",
+    "ranking": "select document_id from rag_api.ranking(p_query => 'alpha beta', p_case_facts => %(case)s)",
+    "eligibility": "select document_id from rag_api.eligibility(p_case_facts => %(case)s) where eligible",
+    "version_status": "select document_id from rag_api.version_status() where is_current",
+    "witnesses": "select span_id from rag_api.witnesses(p_contract_tenant => 'acme', p_question_id => 'q',"
+    " p_contract_version => 1, p_selection => array[row('acme', 'acme-1', 1, 0, 10)::rag.source_ref])",
+    "missing_facts": "select fact from rag_api.missing_facts(p_contract_tenant => 'acme', p_question_id => 'q',"
+    " p_contract_version => 1, p_selection => array[row('acme', 'acme-1', 1, 0, 10)::rag.source_ref])",
+}
+
+
+def fill(database: Database, tenant: str, documents: int) -> None:
+    """Documents of a tenant, as the superuser stores them: what is measured is reading."""
+    with database.connect("postgres") as connection:
+        connection.execute("insert into rag.tenant (tenant) values (%s) on conflict do nothing", [tenant])
+        connection.execute(
+            "insert into rag.version (tenant, document_id, version, body, applies_to)"
+            " select %(tenant)s::text, %(tenant)s::text || '-' || n, 1, 'alpha ' || repeat('word' || n || ' ', 20),"
+            " jsonb_build_object('model', jsonb_build_array('G' || n %% 5))"
+            " from generate_series(1, %(documents)s::integer) as n",
+            {"tenant": tenant, "documents": documents},
+        )
+    with database.connect("postgres", autocommit=True) as connection:
+        connection.execute("vacuum analyze rag.version")
+
+
+@pytest.fixture
+def crowded(store: Database) -> Database:
+    """acme with 100 documents among twenty tenants with 200 each."""
+    fill(store, "acme", 100)
+    for number in range(20):
+        fill(store, f"crowd-{number}", 200)
+    return store
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def explain(connection: psycopg.Connection[Any], statement: str) -> dict[str, Any]:
+    row = connection.execute(
+        f"explain (analyze, buffers, format json) {statement}".encode(), {"case": json.dumps(CASE)}
+    ).fetchone()
+    assert row is not None
+    return dict(row[0][0]["Plan"])
+
+
+@pytest.mark.parametrize("name", READ_PATH)
+def test_the_planner_sees_through_the_building_blocks(crowded: Database, name: str) -> None:
+    """An inlined function leaves no Function Scan of its own behind; every scan of a big table is by its tenant."""
+    with crowded.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        plan = list(nodes(explain(connection, READ_PATH[name])))
+    assert name not in {node.get("Function Name") for node in plan}
+    scans = [node for node in plan if node.get("Relation Name") == "version"]
+    assert all(node["Node Type"] != "Seq Scan" for node in scans)
+    assert all("tenant" in node.get("Index Cond", node.get("Recheck Cond", "")) for node in scans)
+
+
+def test_work_does_not_grow_with_other_tenants_documents(crowded: Database) -> None:
+    """Law 9, in pages read rather than in time."""
+
+    def pages() -> int:
+        with crowded.connect("acme_reader") as connection:
+            connection.execute("select rag_api.bind(p_tenant => 'acme')")
+            explain(connection, READ_PATH["selection"])  # hint bits and catalog caches
+            plan = explain(connection, READ_PATH["selection"])
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    before = pages()
+    for number in range(20, 50):
+        fill(crowded, f"crowd-{number}", 200)
+    assert pages() <= before * 1.25

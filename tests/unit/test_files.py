@@ -1,0 +1,519 @@
+"""Files that people write: what is read, with the line of each value; what is refused, with file, line and reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_sql import _files
+from rag_sql._files import (
+    Defaults,
+    FileDocument,
+    batches,
+    contract_refusal,
+    find_files,
+    read_contract,
+    read_file,
+    refusal,
+)
+from rag_sql.errors import FileRefused, InvalidContract, InvalidDocument, InvalidRequest, QuoteNotFound
+from tests.conftest import SEED
+
+Write = Callable[[str, str | bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a file, byte by byte."""
+
+    def make(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return make
+
+
+def read(path: Path, root: Path | None = None, **defaults: Any) -> list[FileDocument]:
+    return list(read_file(path, root or path.parent, "acme", Defaults(**defaults)))
+
+
+def one(path: Path, root: Path | None = None, **defaults: Any) -> FileDocument:
+    (found,) = read(path, root, **defaults)
+    return found
+
+
+def refused(path: Path, **defaults: Any) -> FileRefused:
+    with pytest.raises(FileRefused) as raised:
+        read(path, **defaults)
+    error = raised.value
+    assert error.path == str(path)
+    assert error.message.startswith(f"{path}:{error.line}: " if error.line else f"{path}: ")
+    return error
+
+
+FULL = """\
+---
+id: HOLD-7
+version: 3
+tenant: acme
+title: Support during a hold
+applies_to:
+  model: [G2]
+  firmware: 3.10
+effective_from: 2026-03-01
+published: 2026-02-01
+source: https://example.org/hold
+spans:
+  - id: s1
+    fact: f
+    quote: hold
+    occurrence: 2
+owner: Ann
+review: {by: Bob}
+---
+# Heading
+
+A hold is a hold.
+"""
+
+
+# Markdown
+
+
+def test_a_whole_document(write: Write) -> None:
+    path = write("d.md", FULL)
+    found = one(path)
+    assert found.document == {
+        "id": "HOLD-7",
+        "version": 3,
+        "title": "Support during a hold",
+        "applies_to": {"model": ["G2"], "firmware": ["3.10"]},
+        "effective_from": "2026-03-01",
+        "published": "2026-02-01",
+        "source": "https://example.org/hold",
+        "spans": [{"id": "s1", "fact": "f", "quote": "hold", "occurrence": 2}],
+        "metadata": {"owner": "Ann", "review": {"by": "Bob"}},
+        "body": "# Heading\n\nA hold is a hold.\n",
+    }
+    assert (found.path, found.size) == (path, len(FULL.encode()))
+    assert {key: found.lines[key] for key in ("id", "applies_to.firmware", "spans.0.quote", "body")} == {
+        "id": 2,
+        "applies_to.firmware": 8,
+        "spans.0.quote": 15,
+        "body": 20,
+    }
+
+
+def test_carriage_returns_end_lines_of_the_front_matter_and_stay_in_the_body(write: Write) -> None:
+    found = one(write("d.md", FULL.replace("\n", "\r\n")))
+    plain = one(write("plain.md", FULL))
+    assert found.document == {**plain.document, "body": plain.document["body"].replace("\n", "\r\n")}
+    assert found.lines == plain.lines
+
+
+@pytest.mark.parametrize("fence", ["---", "--- ", "---\t"])
+def test_spaces_after_a_fence_are_nothing(write: Write, fence: str) -> None:
+    assert one(write("d.md", f"{fence}\nid: X\n{fence}\nBody")).document["id"] == "X"
+
+
+def test_a_body_is_kept_byte_by_byte(write: Write) -> None:
+    body = "\n\n  é e\u0301 😀\t\n---\nid: not front matter\n---\n\n"
+    assert one(write("d.md", f"---\nid: X\n---\n{body}")).document["body"] == body
+
+
+def test_plain_markdown_is_a_body_with_the_path_for_an_id(write: Write, tmp_path: Path) -> None:
+    found = one(write("a/b/Größe v1.2.md", "# No front matter"), tmp_path, id_prefix="line/", version=7)
+    assert found.document == {
+        "id": "line/a/b/Größe v1.2",
+        "version": 7,
+        "applies_to": {},
+        "body": "# No front matter",
+    }
+    assert found.lines == {"": 1, "body": 1}
+
+
+def test_a_stated_id_has_no_prefix_and_a_stated_version_wins(write: Write) -> None:
+    found = one(write("d.md", "---\nid: X\nversion: 2\n---\nBody"), id_prefix="line/", version=7)
+    assert (found.document["id"], found.document["version"]) == ("X", 2)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "---\nid: X\n---\n", "---\nid: X\n---\n \n\t", "---\n---\n"])
+def test_a_file_without_a_body_is_no_document(write: Write, text: str) -> None:
+    assert read(write("d.md", text)) == []
+
+
+def test_empty_front_matter_is_front_matter(write: Write) -> None:
+    assert one(write("d.md", "---\n---\nBody")).document["body"] == "Body"
+
+
+@pytest.mark.parametrize("text", ["----\na\n---\nb", " ---\nid: X\n---\nb", "a\n---\nid: X\n---\n", "---x\n"])
+def test_a_rule_elsewhere_is_no_front_matter(write: Write, text: str) -> None:
+    assert one(write("d.md", text)).document["body"] == text
+
+
+def test_what_is_no_whole_number_is_left_to_be_refused(write: Write) -> None:
+    text = "---\nversion: {}\nspans: [{{id: s, fact: f, quote: q, occurrence: {}}}]\n---\nBody"
+    for value in ("1.0", "-1", "x", "٣", "1e3"):
+        found = one(write("d.md", text.format(value, value))).document
+        assert (found["version"], found["spans"][0]["occurrence"]) == (value, value)
+    assert one(write("d.md", "---\nspans: oops\n---\nBody")).document["spans"] == "oops"
+    assert one(write("d.md", "---\nspans: [oops]\n---\nBody")).document["spans"] == ["oops"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("---\nid: X\nBody without an end\n", 1, "no end"),
+        ("---\n- a\n- b\n---\nBody", 2, "must be a mapping"),
+        ("---\njust text\n---\nBody", 2, "must be a mapping"),
+        ("---\nid: X\ntitle: a: b\n---\nBody", 3, "not YAML"),
+        ("---\nid: X\nid: Y\n---\nBody", 3, "more than once"),
+        ("---\na: 1\nb: *nobody\n---\nBody", 3, "alias"),
+        ("---\nid: X\ntenant: northwind\n---\nBody", 3, "'northwind', not of 'acme'"),
+        ("---\ntenant: [acme]\n---\nBody", 2, "not of 'acme'"),
+    ],
+)
+def test_a_bad_markdown_file_is_refused_with_line_and_reason(write: Write, text: str, line: int, reason: str) -> None:
+    error = refused(write("d.md", text))
+    assert reason in error.message
+    assert error.line == line
+
+
+def test_not_utf8_is_refused_with_line_and_byte(write: Write) -> None:
+    error = refused(write("d.md", b"---\nid: X\n---\nCaf\xe9 is Latin-1\n"))
+    assert (error.line, "byte 17 " in error.message) == (4, True)
+    assert refused(write("d.jsonl", b'{"id": "a", "body": "b"}\n{"id": "\xff"}\n')).line == 2
+    assert refused(write("utf16.md", "text".encode("utf-16"))).line == 1
+
+
+def test_a_nul_is_refused_with_its_line(write: Write) -> None:
+    error = refused(write("d.md", "---\nid: X\n---\nBody\nwith\0nul"))
+    assert (error.line, "NUL" in error.message) == (5, True)
+
+
+# What the command line adds
+
+
+def test_applies_to_of_the_command_line_is_merged(write: Write) -> None:
+    path = write("d.md", "---\napplies_to: {model: [G2], firmware: 3.10}\n---\nBody")
+    found = one(path, applies_to={"firmware": ["3.10"], "region": ("eu", "us")})
+    assert found.document["applies_to"] == {"model": ["G2"], "firmware": ["3.10"], "region": ["eu", "us"]}
+    assert one(write("p.md", "Body"), applies_to={"model": ["G2"]}).document["applies_to"] == {"model": ["G2"]}
+
+
+def test_a_conflict_with_the_command_line_is_refused_on_the_line_that_states_it(write: Write) -> None:
+    path = write("d.md", "---\napplies_to:\n  region: eu\n  model: [G2, G3]\n---\nBody")
+    error = refused(path, applies_to={"model": ["G2"]})
+    assert error.line == 4
+    assert "model" in error.message
+    assert refused(path, applies_to={"region": ["us"]}).line == 3
+    lines = write("d.jsonl", '\n{"id": "a", "body": "b", "applies_to": {"model": "G3"}}\n')
+    assert refused(lines, applies_to={"model": ["G2"]}).line == 2
+
+
+def test_a_scope_of_another_kind_is_left_to_be_refused(write: Write) -> None:
+    path = write("d.md", "---\napplies_to: everything\n---\nBody")
+    assert one(path, applies_to={"model": ["G2"]}).document["applies_to"] == "everything"
+
+
+# JSON lines
+
+
+def test_json_lines_have_the_same_keys(write: Write) -> None:
+    text = (
+        '{"id": "a", "version": 2, "body": "A\\nb", "spans": [{"id": "s", "fact": "f", "quote": "A", "occurrence": 1}],'
+        ' "tenant": "acme", "applies_to": {"model": "G2"}, "owner": "Ann", "metadata": {"kept": [1.5, null]}}\r\n'
+        "\n"
+        '{"id": "é", "body": "\\u00e9 \u2028"}'
+    )
+    first, second = read(write("d.jsonl", text), version=9)
+    assert first.document == {
+        "id": "a",
+        "version": 2,
+        "body": "A\nb",
+        "spans": [{"id": "s", "fact": "f", "quote": "A", "occurrence": 1}],
+        "applies_to": {"model": ["G2"]},
+        "metadata": {"kept": [1.5, None], "owner": "Ann"},
+    }
+    assert second.document == {"id": "é", "body": "é \u2028", "version": 9, "applies_to": {}}
+    assert (first.lines[""], second.lines[""]) == (1, 3)
+
+
+def test_json_lines_name_their_documents(write: Write) -> None:
+    """A path cannot: a file holds many. What lacks is left to be refused by the database."""
+    assert "id" not in one(write("d.jsonl", '{"body": "b"}'), id_prefix="x/").document
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "not JSON"),
+        ("{'id': 'a'}", "not JSON"),
+        ('{"id": "a"} {"id": "b"}', "not JSON"),
+        ("[1, 2]", "must be a JSON object"),
+        ('"text"', "must be a JSON object"),
+        ('{"id": "a", "body": "b", "id": "c"}', "'id' stands more than once"),
+        ('{"id": "a", "body": "b", "applies_to": {"m": "x", "m": "y"}}', "'m' stands more than once"),
+        ('{"id": "a", "body": "b", "tenant": "northwind"}', "not of 'acme'"),
+        ('{"id": "a", "body": "b", "tenant": null}', "not of 'acme'"),
+        ("[" * 100_000, "not JSON"),
+        ('{"id": "a", "version": ' + "9" * 5000 + "}", "not JSON"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_a_bad_line_is_refused_with_its_number(write: Write, line: str, reason: str) -> None:
+    error = refused(write("d.ndjson", f'{{"id": "good", "body": "b"}}\n\n{line}\n'))
+    assert reason in error.message
+    assert error.line == 3
+
+
+@settings(deadline=None, max_examples=100)
+@given(bodies=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=5))
+def test_any_text_goes_through_json_lines(tmp_path_factory: pytest.TempPathFactory, bodies: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "d.jsonl"
+    lines = [json.dumps({"id": "x", "body": body}, ensure_ascii=number % 2 == 0) for number, body in enumerate(bodies)]
+    path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    assert [entry.document["body"] for entry in read(path)] == bodies
+
+
+# Finding files
+
+
+def test_folders_are_searched_in_order_and_files_keep_their_folder(write: Write, tmp_path: Path) -> None:
+    names = ["b.md", "a/z.MARKDOWN", "a/y.jsonl", "a/deep/x.ndjson", "a/skip.txt", "c.md/inside.md"]
+    written = {name: write(name, "x") for name in names}
+    found = find_files([tmp_path, written["a/y.jsonl"]])
+    assert found == [
+        (written["a/deep/x.ndjson"], tmp_path),
+        (written["a/y.jsonl"], tmp_path),
+        (written["a/z.MARKDOWN"], tmp_path),
+        (written["b.md"], tmp_path),
+        (written["c.md/inside.md"], tmp_path),
+        (written["a/y.jsonl"], tmp_path / "a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("nothing.md", "no such file"), ("notes.txt", "neither Markdown"), ("README", "neither Markdown")],
+)
+def test_a_path_that_cannot_be_read_is_refused(write: Write, tmp_path: Path, name: str, reason: str) -> None:
+    if name != "nothing.md":
+        write(name, "x")
+    with pytest.raises(FileRefused) as raised:
+        find_files([tmp_path / name])
+    assert (raised.value.line, reason in raised.value.message) == (0, True)
+
+
+def test_a_file_that_vanishes_is_refused(tmp_path: Path) -> None:
+    error = refused(tmp_path / "gone.md")
+    assert (error.line, "cannot be read" in error.message) == (0, True)
+
+
+# Batches
+
+
+def entry(number: int, size: int = 1) -> FileDocument:
+    return FileDocument({"id": str(number), "version": 1}, Path("d.md"), {"": 1}, size)
+
+
+def test_batches_are_bounded_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_files, "_BATCH_DOCUMENTS", 3)
+    monkeypatch.setattr(_files, "_BATCH_BYTES", 10)
+    sizes = [1, 1, 1, 1, 5, 5, 11, 10, 1]
+    found = [[document.size for document in batch] for batch in batches(map(entry, range(9), sizes))]
+    assert found == [[1, 1, 1], [1, 5], [5], [11], [10], [1]]
+    assert list(batches([])) == []
+
+
+@settings(deadline=None, max_examples=100)
+@given(sizes=st.lists(st.integers(1, 6 * 1024 * 1024), max_size=30))
+def test_batches_keep_the_order_and_every_document(sizes: list[int]) -> None:
+    given_ = [entry(number, size) for number, size in enumerate(sizes)]
+    found = list(batches(given_))
+    assert [document for batch in found for document in batch] == given_
+    assert all(len(batch) == 1 or sum(one.size for one in batch) <= 8 * 1024 * 1024 for batch in found)
+
+
+def test_batches_are_read_as_they_are_asked_for() -> None:
+    """A file of any length does not have to fit into memory."""
+    asked = []
+
+    def documents() -> Any:
+        for number in range(2000):
+            asked.append(number)
+            yield entry(number)
+
+    next(batches(documents()))
+    assert len(asked) == 501
+
+
+# Refusals of the database, as file and line
+
+
+def test_a_refusal_names_the_line_of_the_value_or_of_what_is_around_it(write: Write) -> None:
+    first, second = one(write("a.md", "Body")), one(write("b.md", FULL))
+    for path, line in (
+        ("spans.0.quote", 15),
+        ("spans.0.nothing", 13),
+        ("applies_to.model", 7),
+        ("applies_to.model.0", 7),
+        ("body", 20),
+        ("published", 10),
+    ):
+        found = refusal(InvalidDocument("wrong", column=f"1.{path}", detail="d", hint="h"), [first, second])
+        assert isinstance(found, FileRefused)
+        assert (found.path, found.line, found.detail, found.hint) == (str(second.path), line, "d", "h")
+        assert found.cause_code == "RS020"
+        assert found.message == f"{second.path}:{line}: wrong"
+
+
+def test_a_span_that_is_refused_names_the_line_of_its_quotation(write: Write) -> None:
+    document = one(write("b.md", FULL))
+    error = QuoteNotFound("not there", table="HOLD-7", datatype="3", constraint="s1")
+    found = refusal(error, [one(write("a.md", "Body")), document])
+    assert isinstance(found, FileRefused)
+    assert (found.path, found.line, found.cause_code) == (str(document.path), 15, "RS023")
+
+
+def test_a_refusal_that_is_about_no_document_stays_as_it_is(write: Write) -> None:
+    batch = [one(write("b.md", FULL))]
+    for error in (InvalidRequest("no"), QuoteNotFound("no", table="OTHER", datatype="1", constraint="s")):
+        assert refusal(error, batch) is error
+
+
+# Contracts
+
+
+CONTRACT = """\
+question: q
+version: 2
+case: [model]
+facts:
+  - fact: f
+    propositions:
+      - quote: q
+        clauses: [c]
+"""
+
+
+def test_a_contract_is_read_with_its_lines(write: Write) -> None:
+    question, version, content, lines = read_contract(write("c.yaml", CONTRACT), "acme")
+    assert (question, version) == ("q", 2)
+    assert content == {
+        "case": ["model"],
+        "facts": [{"fact": "f", "propositions": [{"quote": "q", "clauses": ["c"]}]}],
+    }
+    assert lines["facts.0.propositions.0.clauses"] == 8
+    error = contract_refusal(InvalidContract("bad", column="facts.0.propositions.0.clauses.3"), Path("c.yaml"), lines)
+    assert (error.line, error.cause_code) == (8, "RS030")
+    assert contract_refusal(InvalidContract("bad"), Path("c.yaml"), {}).line == 1
+
+
+def test_the_seed_is_read() -> None:
+    assert read_contract(SEED / "contract.yaml", "public")[:2] == ("gateway-explain-and-next-step-v1", 1)
+    found = [entry for path, root in find_files([SEED / "acme"]) for entry in read_file(path, root, "acme", Defaults())]
+    assert [entry.document["id"] for entry in found] == ["HOLD-7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("", 1, "must be a mapping"),
+        ("- a", 1, "must be a mapping"),
+        ("version: 1", 1, "question is missing"),
+        ("question:\nversion: 1", 1, "question is missing"),
+        ("question: q", 1, "version is missing"),
+        ("question: q\nversion: [1]", 2, "version is missing"),
+        ("question: q\nversion: 1.0", 2, "whole number"),
+        ("question: q\nversion: 0", 2, "whole number"),
+        ("question: q\nversion: 2147483648", 2, "whole number"),
+        ("question: q\nversion: ٣", 2, "whole number"),
+        ("question: q\ntenant: public\nversion: 1", 2, "'public', not of 'acme'"),
+        ("question: q\nversion: 1\nquestion: r", 3, "more than once"),
+    ],
+)
+def test_a_bad_contract_is_refused(write: Write, text: str, line: int, reason: str) -> None:
+    path = write("c.yaml", text)
+    with pytest.raises(FileRefused) as raised:
+        read_contract(path, "acme")
+    assert reason in raised.value.message
+    assert (raised.value.path, raised.value.line) == (str(path), line)
+
+
+# What is wrong, and is not yet refused or read rightly
+
+KNOWN = {
+    "byte order mark": "a byte order mark hides the front matter: it is loaded as text of the body",
+    "no end, CRLF": "front matter without an end is refused only where lines end in a bare line feed",
+    "no end, space": "front matter without an end is refused only where nothing follows the hyphens",
+    "empty scope": "an empty value is left out, so the document applies to every model (law 6)",
+    "no scope": "an empty value is left out, so the document applies to everything (law 6)",
+    "version of 5,000 digits": "int() refuses more than 4,300 digits with a ValueError",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(name, text, marks=pytest.mark.xfail(strict=True, reason=KNOWN[name]), id=name)
+        for name, text in {
+            "no end, CRLF": "---\r\nid: X\r\nBody\r\n",
+            "no end, space": "--- \nid: X\nBody\n",
+            "empty scope": "---\nid: X\napplies_to:\n  model:\n---\nBody",
+            "no scope": "---\nid: X\napplies_to:\n---\nBody",
+        }.items()
+    ],
+)
+def test_a_file_that_would_be_taken_for_another_is_refused(write: Write, name: str, text: str) -> None:
+    assert refused(write("d.md", text)).line, name
+
+
+@pytest.mark.xfail(strict=True, reason=KNOWN["byte order mark"])
+def test_a_byte_order_mark_does_not_hide_the_front_matter(write: Write) -> None:
+    found = one(write("d.md", "\ufeff---\nid: X\n---\nBody"))
+    assert (found.document["id"], found.document["body"]) == ("X", "Body")
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason=KNOWN["version of 5,000 digits"])
+def test_a_version_of_very_many_digits_is_refused(write: Write) -> None:
+    found = read(write("d.md", f"---\nid: X\nversion: {'9' * 5000}\n---\nBody"))
+    assert isinstance(found[0].document["version"], str)
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="metadata that is no mapping is merged with unknown keys")
+def test_metadata_of_another_kind_is_refused_or_left_to_be_refused(write: Write) -> None:
+    found = one(write("d.jsonl", '{"id": "a", "body": "b", "metadata": "x", "owner": "Ann"}'))
+    assert found.document["metadata"] == "x"
+
+
+@pytest.mark.xfail(
+    strict=True, reason="metadata in front matter becomes metadata.metadata; in JSON lines it is metadata"
+)
+def test_metadata_means_the_same_in_both_kinds_of_file(write: Write) -> None:
+    markdown = one(write("d.md", "---\nid: a\nmetadata: {k: v}\nowner: Ann\n---\nb")).document
+    lines = one(write("d.jsonl", '{"id": "a", "body": "b", "metadata": {"k": "v"}, "owner": "Ann"}')).document
+    assert markdown == lines
+
+
+@pytest.mark.xfail(strict=True, reason="values are compared as lists, though their order has no meaning")
+def test_the_same_values_in_another_order_are_no_conflict(write: Write) -> None:
+    path = write("d.md", "---\napplies_to: {model: [G3, G2]}\n---\nBody")
+    assert set(one(path, applies_to={"model": ["G2", "G3"]}).document["applies_to"]["model"]) == {"G2", "G3"}
+
+
+@pytest.mark.xfail(strict=True, reason="json.loads makes what PostgreSQL refuses with an error that is not ours")
+@pytest.mark.parametrize(
+    "line",
+    ['{"id": "a", "body": "\\u0000"}', '{"id": "a", "body": "\\ud800"}', '{"id": "a", "body": "b", "version": NaN}'],
+)
+def test_what_json_says_and_postgresql_cannot_hold_is_refused_on_its_line(write: Write, line: str) -> None:
+    assert refused(write("d.jsonl", f'{{"id": "good", "body": "b"}}\n{line}')).line == 2
