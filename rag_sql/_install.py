@@ -78,6 +78,7 @@ def install(engine: sa.Engine) -> Status:
                 hint="Run: rag-sql upgrade",
             )
         _require_vector(connection)
+        _pin_search_path(connection)
         _run(connection, "security", only="000")
         _act_as_owner(connection)
         _run(connection, "tables")
@@ -112,6 +113,7 @@ def status(engine: sa.Engine) -> Status:
 
 def migrate(connection: sa.Connection, revision: str = "head") -> None:
     """Take tables that stand at any earlier revision, or nowhere, to `revision`, then re-apply all code."""
+    _pin_search_path(connection)
     _run(connection, "security", only="000")
     _run(connection, "api", only="000")
     _act_as_owner(connection)
@@ -184,6 +186,11 @@ def _alembic(connection: sa.Connection) -> Config:
     return config
 
 
+def _pin_search_path(connection: sa.Connection) -> None:
+    """Functions with parsed bodies bind names when they are created: nobody else's schema may be in the way."""
+    connection.exec_driver_sql("set local search_path = pg_catalog, pg_temp")
+
+
 def _act_as_owner(connection: sa.Connection) -> None:
     connection.exec_driver_sql("set local role rag_owner")
 
@@ -195,7 +202,7 @@ def _require_vector(connection: sa.Connection) -> None:
     if version is None:
         try:
             with connection.begin_nested():
-                connection.exec_driver_sql("create extension vector")
+                connection.exec_driver_sql("create extension vector schema public")
         except sa.exc.DBAPIError as error:
             if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
                 raise ExtensionMissing(

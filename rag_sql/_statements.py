@@ -54,7 +54,8 @@ CHECK_CLAIMS = _statement(
     "p_contract_tenant => :contract_tenant, p_question_id => :question_id, p_contract_version => :contract_version,"
     " p_selection => array(select row(s.tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref"
     " from jsonb_to_recordset(cast(:selection as jsonb)) as s(tenant text, document_id text, version integer,"
-    " range_start integer, range_end integer)), p_claims => cast(:claims as jsonb)) order by position"
+    " range_start integer, range_end integer)), p_claims => cast(:claims as jsonb),"
+    " p_known_at => cast(:known_at as timestamptz)) order by position"
 )
 
 PACKET_DOCUMENT = _statement("select rag_api.packet_document(p_packet_id => cast(:packet_id as uuid))")

@@ -362,7 +362,7 @@ class Tenant:
     # Claims and approvals
 
     def check_claims(self, evidence: Evidence, claims: Sequence[Claim]) -> list[Verdict]:
-        """The claim gate: one verdict per claim against a decision's or a packet's selection.
+        """The claim gate: one verdict per claim, against a decision's or a packet's selection and spans.
 
         Raises
         ------
@@ -377,6 +377,7 @@ class Tenant:
             contract_version=evidence.contract.version,
             selection=json.dumps([{place: getattr(source, place) for place in places} for source in evidence.sources]),
             claims=claims_json(claims),
+            known_at=evidence.request.known_at,
         )
         return [Verdict(Claim(**row["claim"]), row["verdict"], row["reason"]) for row in rows]
 

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -142,19 +142,15 @@ def _store(url: str | None, home: Path | None) -> Iterator[EvidenceStore]:
 
 
 @contextmanager
-def _installer(url: str | None, home: Path | None, *, prepare: bool = True) -> Iterator[tuple[sa.Engine, bool]]:
-    """An engine that may install and administer, and whether it is the embedded server's."""
-    if url:
-        engine = make_engine(_parsed(url))
+def _engine(url: str | None, home: Path | None, *, install: bool) -> Iterator[tuple[sa.Engine, bool]]:
+    """An engine, and whether it is the embedded server's: of the installing login there, or of the ordinary one."""
+    with LocalStore(home) if not url else nullcontext() as local:
+        if local is None:
+            engine = make_engine(_parsed(str(url)))
+        else:
+            engine = make_engine(local.admin_url() if install else local.url())
         try:
-            yield engine, False
-        finally:
-            engine.dispose()
-        return
-    with LocalStore(home, prepare=prepare) as local:
-        engine = make_engine(local.admin_url())
-        try:
-            yield engine, True
+            yield engine, local is not None
         finally:
             engine.dispose()
 
@@ -214,14 +210,15 @@ def _demo_server(url: str | None, home: Path | None) -> Iterator[sa.URL]:
 @_command(app)
 def install(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Install the store. Needs the database's owner with CREATEROLE."""
-    with _installer(database_url, home) as (engine, _):
-        _render.status(out, _install.install(engine)) if not as_json else _json(asdict(_install.install(engine)))
+    with _engine(database_url, home, install=True) as (engine, _):
+        status_now = _install.install(engine)
+    _json(asdict(status_now)) if as_json else _render.status(out, status_now)
 
 
 @_command(app)
 def upgrade(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Bring an installed store to this version of rag-sql."""
-    with _installer(database_url, home) as (engine, _):
+    with _engine(database_url, home, install=True) as (engine, _):
         status_now = _install.upgrade(engine)
         _json(asdict(status_now)) if as_json else _render.status(out, status_now)
 
@@ -229,7 +226,7 @@ def upgrade(database_url: UrlOption = None, home: HomeOption = None, as_json: Js
 @_command(app)
 def status(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Say what the database holds. Exit code 1 unless it is current."""
-    with _installer(database_url, home) as (engine, _):
+    with _engine(database_url, home, install=False) as (engine, _):
         status_now = _install.status(engine)
         _json(asdict(status_now)) if as_json else _render.status(out, status_now)
     raise typer.Exit(0 if status_now.state == "current" else 1)
@@ -243,7 +240,7 @@ def tenant_add(
     as_json: JsonOption = False,
 ) -> None:
     """Add a tenant. On the embedded server its one login is bound to it as well."""
-    with _installer(database_url, home) as (engine, embedded):
+    with _engine(database_url, home, install=True) as (engine, embedded):
         _admin.add_tenant(engine, name)
         if embedded:
             _admin.grant_tenant(engine, name, OPERATOR)
@@ -253,7 +250,7 @@ def tenant_add(
 @_command(tenant_app, "list")
 def tenant_list(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List tenants and the logins bound to them."""
-    with _installer(database_url, home) as (engine, _):
+    with _engine(database_url, home, install=True) as (engine, _):
         rows = _admin.list_tenants(engine)
     _json([asdict(row) for row in rows]) if as_json else _render.tenants(out, rows)
 
@@ -274,7 +271,7 @@ def tenant_grant(
     for wanted in group or []:
         if wanted not in allowed:
             raise typer.BadParameter(f"{wanted!r} is not one of {', '.join(allowed)}", param_hint="--group")
-    with _installer(database_url, home) as (engine, _):
+    with _engine(database_url, home, install=True) as (engine, _):
         _admin.grant_tenant(engine, name, login, group or ())
     _json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may assert {name}")
 
@@ -288,7 +285,7 @@ def tenant_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Take a tenant from a login."""
-    with _installer(database_url, home) as (engine, _):
+    with _engine(database_url, home, install=True) as (engine, _):
         _admin.revoke_tenant(engine, name, login)
     _json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may no longer assert {name}")
 

@@ -108,10 +108,12 @@ comment on function rag_api.add_contract is
   'Adds a contract version for the bound tenant: new, or same. RS030 invalid, RS031 exists with other content.';
 
 -- The contract of a question: the tenant's own wins over a public one of the same id; the newest version unless one is
--- named. No row for an unknown question; RS012 for an unknown version of a known one.
+-- named; of those that had been recorded at p_known_at (null: now). No row for an unknown question; RS012 for an unknown
+-- version of a known one.
 create function rag_api._resolve_contract(
   p_question_id text,
-  p_contract_version integer
+  p_contract_version integer,
+  p_known_at timestamptz
 )
   returns setof rag.contract
   language plpgsql
@@ -126,7 +128,8 @@ begin
   select c.tenant into v_owner
   from rag.contract c
   where c.question_id = p_question_id
-    and c.tenant = any (array['public', rag_auth.tenant()])
+    and c.tenant = any (array['public', (select rag_auth.tenant())])
+    and c.recorded_at <= coalesce(p_known_at, now())
   order by c.tenant = 'public'
   limit 1;
   if not found then
@@ -137,6 +140,7 @@ begin
   where c.tenant = v_owner
     and c.question_id = p_question_id
     and c.version = coalesce(p_contract_version, c.version)
+    and c.recorded_at <= coalesce(p_known_at, now())
   order by c.version desc
   limit 1;
   if not found then

@@ -1,7 +1,8 @@
 -- Coverage: a property of the selected set. Required facts minus facts with a witness in the set.
 --
 -- A witness is a span of a selected passage whose quotation equals a curated proposition of the span's fact. The label
--- alone is nothing: text is edited and labels stay. Quotation and proposition are compared by bytes.
+-- alone is nothing: text is edited and labels stay. Quotation and proposition are compared by bytes. Spans may be added
+-- to a version later, so those count that had been recorded at p_known_at (null: now).
 
 set local role rag_owner;
 
@@ -11,7 +12,8 @@ create function rag_api.witnesses(
   p_contract_tenant text,
   p_question_id text,
   p_contract_version integer,
-  p_selection rag.source_ref[]
+  p_selection rag.source_ref[],
+  p_known_at timestamptz default null
 )
   returns table (
     fact_position integer,
@@ -46,6 +48,7 @@ begin atomic
       and s.version = r.version
       and s.range_start >= r.range_start
       and s.range_end <= r.range_end
+    where s.recorded_at <= coalesce(p_known_at, now())
   ) as s
   join rag_api.proposition p on p.fact = s.fact and p.quote = s.quote
   where p.tenant = p_contract_tenant
@@ -63,7 +66,8 @@ create function rag_api.missing_facts(
   p_contract_tenant text,
   p_question_id text,
   p_contract_version integer,
-  p_selection rag.source_ref[]
+  p_selection rag.source_ref[],
+  p_known_at timestamptz default null
 )
   returns table (fact_position integer, fact text)
   language sql
@@ -78,7 +82,8 @@ begin atomic
     and p.proposition_position = 1
     and not exists (
       select
-      from rag_api.witnesses(p_contract_tenant, p_question_id, p_contract_version, p_selection) as w
+      from rag_api.witnesses(
+        p_contract_tenant, p_question_id, p_contract_version, p_selection, p_known_at) as w
       where w.fact_position = p.fact_position
     )
   order by 1;

@@ -54,13 +54,14 @@ revoke all on function rag_api._check_claims from public;
 grant execute on function rag_api._check_claims to rag_reader;
 comment on function rag_api._check_claims is 'Private: RS040 unless the claims are well formed.';
 
--- One verdict per claim, in order. An empty reason means licensed.
+-- One verdict per claim, in order. An empty reason means licensed. A span counts when it had been recorded at p_known_at.
 create function rag_api._verdicts(
   p_contract_tenant text,
   p_question_id text,
   p_contract_version integer,
   p_selection rag.source_ref[],
-  p_claims jsonb
+  p_claims jsonb,
+  p_known_at timestamptz default null
 )
   returns table ("position" integer, claim jsonb, verdict text, reason text)
   language sql
@@ -116,6 +117,7 @@ begin atomic
       and s.document_id = c.claim ->> 'document_id'
       and s.version = (c.claim ->> 'version')::integer
       and s.span_id = c.claim ->> 'span_id'
+      and s.recorded_at <= coalesce(p_known_at, now())
       and exists (
         select from unnest(p_selection) as r
         where r.tenant = s.tenant
@@ -131,13 +133,15 @@ revoke all on function rag_api._verdicts from public;
 grant execute on function rag_api._verdicts to rag_reader;
 comment on function rag_api._verdicts is 'Private: one verdict per well-formed claim.';
 
--- The claim gate: one verdict per claim, in order. RS040 when the claims are malformed.
+-- The claim gate: one verdict per claim, in order, on the spans that had been recorded at p_known_at (null: now). RS040
+-- when the claims are malformed.
 create function rag_api.check_claims(
   p_contract_tenant text,
   p_question_id text,
   p_contract_version integer,
   p_selection rag.source_ref[],
-  p_claims jsonb
+  p_claims jsonb,
+  p_known_at timestamptz default null
 )
   returns table ("position" integer, claim jsonb, verdict text, reason text)
   language plpgsql
@@ -148,7 +152,8 @@ begin
   perform rag_api._check_claims(p_claims);
   return query
   select v.position, v.claim, v.verdict, v.reason
-  from rag_api._verdicts(p_contract_tenant, p_question_id, p_contract_version, p_selection, p_claims) as v;
+  from rag_api._verdicts(
+    p_contract_tenant, p_question_id, p_contract_version, p_selection, p_claims, p_known_at) as v;
 end;
 $$;
 revoke all on function rag_api.check_claims from public;

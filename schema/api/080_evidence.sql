@@ -32,13 +32,14 @@ comment on function rag_api._number is 'Private: a number as a field.';
 
 -- The bytes that identify selected evidence: question id; contract owner, version and content hash; case facts by name;
 -- then each selected passage by document id, visibility, version and range start: its place, the SHA-256 of its text,
--- and its spans by id with fact and place. The order of rank is not part of it: the identity is that of the set.
+-- and its spans (those recorded at p_known_at) by id with fact and place. The order of rank is not part of it: the identity is that of the set.
 create function rag_api.evidence_preimage(
   p_contract_tenant text,
   p_question_id text,
   p_contract_version integer,
   p_case_facts jsonb,
-  p_selection rag.source_ref[]
+  p_selection rag.source_ref[],
+  p_known_at timestamptz default null
 )
   returns bytea
   language sql
@@ -80,6 +81,7 @@ begin atomic
               and s.version = p.version
               and s.range_start >= p.range_start
               and s.range_end <= p.range_end
+              and s.recorded_at <= coalesce(p_known_at, now())
           ),
           ''::bytea order by p.document_id, p.tenant, p.version, p.range_start),
         ''::bytea)

@@ -59,7 +59,7 @@ declare
   v_selection rag.source_ref[];
   v_scores integer[];
 begin
-  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version) as c;
+  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, p_known_at) as c;
   if not found then
     outcome := 'UnsupportedQuestion';
     question_id := p_question_id;
@@ -92,7 +92,7 @@ begin
     coalesce(p_known_at, now()),
     array(select f ->> 'fact' from jsonb_array_elements(v_contract.content -> 'facts') with ordinality as t(f, i) order by i),
     d.missing,
-    rag_api._sources(v_selection, v_scores),
+    rag_api._sources(v_selection, v_scores, p_known_at),
     (
       select coalesce(jsonb_agg(jsonb_build_object(
         'fact', w.fact,
@@ -111,7 +111,8 @@ begin
             and k.quote = w.quote
         )
       ) order by w.fact_position), '[]')
-      from rag_api.witnesses(v_contract.tenant, v_contract.question_id, v_contract.version, v_selection) as w
+      from rag_api.witnesses(
+        v_contract.tenant, v_contract.question_id, v_contract.version, v_selection, p_known_at) as w
       where w.rank = 1
     ),
     d.preimage,
@@ -120,11 +121,13 @@ begin
     select
       array(
         select m.fact
-        from rag_api.missing_facts(v_contract.tenant, v_contract.question_id, v_contract.version, v_selection) as m
+        from rag_api.missing_facts(
+          v_contract.tenant, v_contract.question_id, v_contract.version, v_selection, p_known_at) as m
         order by m.fact_position
       ) as missing,
       rag_api.evidence_preimage(
-        v_contract.tenant, v_contract.question_id, v_contract.version, p_case_facts, v_selection) as preimage
+        v_contract.tenant, v_contract.question_id, v_contract.version, p_case_facts, v_selection, p_known_at
+      ) as preimage
     offset 0  -- a fence: each is used more than once and must be computed once
   ) as d;
 end;
@@ -133,7 +136,8 @@ $$;
 -- The selected passages in order of rank, with text and spans, as a packet and a decision show them.
 create function rag_api._sources(
   p_selection rag.source_ref[],
-  p_scores integer[]
+  p_scores integer[],
+  p_known_at timestamptz
 )
   returns jsonb
   language sql
@@ -166,6 +170,7 @@ begin atomic
         and s.version = p.version
         and s.range_start >= p.range_start
         and s.range_end <= p.range_end
+        and s.recorded_at <= coalesce(p_known_at, now())
     )
   ) order by r.i), '[]')
   from unnest(p_selection) with ordinality as r(tenant, document_id, version, range_start, range_end, i)
@@ -218,7 +223,7 @@ as $$
 declare
   v_contract rag.contract;
 begin
-  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version) as c;
+  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, p_known_at) as c;
   if not found then
     raise exception using
       errcode = 'RS013',

@@ -64,7 +64,7 @@ begin
     select v.position, v.claim, v.verdict, v.reason
     from rag_api._verdicts(
       v_packet.contract_tenant, v_packet.question_id, v_packet.contract_version,
-      rag_api._packet_selection(v_tenant, p_packet_id), p_claims) as v
+      rag_api._packet_selection(v_tenant, p_packet_id), p_claims, v_packet.known_at) as v
   ), draft as (
     select sha256(rag_api.draft_preimage(p_claims)) as digest
   )

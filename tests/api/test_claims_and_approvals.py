@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -425,3 +426,29 @@ def test_a_packet_is_decided_again_with_its_own_request(gateway: Database) -> No
         )
     with gateway.tenant("acme_reader") as acme:
         assert acme.require_approval(packet.packet_id, claims)
+
+
+def test_a_span_that_a_packet_does_not_have_licenses_nothing_on_it(gateway: Database) -> None:
+    """A span added later is no evidence of a decision made before."""
+    with gateway.tenant("acme_reader") as acme:
+        packet = record(acme)
+        decision = acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
+    quote = "While an audit hold is active, collect a diagnostic export and do not roll back firmware"
+    with gateway.connect("acme_curator") as connection:
+        connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        connection.execute(
+            "insert into rag.span (tenant, document_id, version, span_id, fact, quote)"
+            " values ('acme', 'HOLD-7', 2, 's2', 'audit-constraint', %s)",
+            [quote],
+        )
+    later = replace(CONSTRAINT, span_id="s2")
+    with gateway.tenant("acme_reader") as acme:
+        assert [found.verdict for found in acme.review(packet.packet_id, (later,)).verdicts] == ["fact_not_carried"]
+        for evidence in (packet, decision):
+            assert [found.verdict for found in acme.check_claims(evidence, (later,))] == ["fact_not_carried"]
+        now = acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
+        assert [found.verdict for found in acme.check_claims(now, (later,))] == ["licensed"]
+        then = datetime.fromisoformat(packet.request.known_at)
+        again = acme.decide(QUESTION, query=QUERY, case=CASE, k=2, valid_at=then, known_at=then)
+    assert now.digest != packet.digest
+    assert again.digest == packet.digest

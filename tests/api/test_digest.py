@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,19 +14,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rag_sql import Claim, EvidenceStore, Packet, Tenant, _evidence
-from tests.conftest import CASE, QUERY, QUESTION, SEED, Clone, Database, Server
+from rag_sql import Claim, EvidenceStore, Packet, Tenant, _admin, _evidence, _install
+from rag_sql._embedded import SUPERUSER
+from tests.conftest import CASE, LOGINS, QUERY, QUESTION, SEED, Clone, Database, Server
 
 Json = dict[str, Any]
 Path_ = tuple[str | int, ...]
 
 ON_SERVER = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 #: Texts that trip encoders, sorters, escapers and templates.
@@ -658,6 +661,65 @@ def test_ties_end_in_bytes_and_never_in_a_locale(forwards: Database) -> None:
     assert order == sorted(order, key=lambda pair: (pair[0].encode(), pair[1].encode()))
     assert ("a", "acme") in order
     assert ("a", "public") in order
+
+
+@pytest.fixture(scope="module")
+def of_a_locale(server: Server) -> Iterator[Database]:
+    """A store in a database that sorts as people do: a, A, é, É, z, Z."""
+    database = Database(server.embedded, "test_of_a_locale")
+    for locale in ("icu icu_locale 'en-US'", "libc locale 'en_US.UTF-8'", "libc locale 'de_DE.UTF-8'"):
+        try:
+            server.maintenance.execute(f"create database {database.name} template template0 locale_provider {locale}")
+        except (psycopg.errors.FeatureNotSupported, psycopg.errors.WrongObjectType):
+            continue
+        break
+    else:
+        pytest.skip("the server has no locale that sorts as people do")
+    with database.engine(SUPERUSER) as engine:
+        _install.install(engine)
+        _admin.add_tenant(engine, "acme")
+        for login in ("acme_curator", "acme_reader", "publisher"):
+            (tenant,), groups = LOGINS[login]
+            _admin.grant_tenant(engine, tenant, login)
+            with engine.begin() as connection:
+                _admin.join_groups(connection, login, groups)
+    yield database
+    server.drop(database)
+
+
+def test_the_locale_of_a_database_is_in_no_identity(forwards: Database, of_a_locale: Database) -> None:
+    with of_a_locale.connect("acme_reader") as connection:
+        assert connection.execute("select 'a' < 'Z'").fetchone() == (True,)
+    load_one_by_one(of_a_locale, backwards=False)
+    found = []
+    for database in (forwards, of_a_locale):
+        with database.tenant("acme_reader") as acme:
+            packet = acme.record_packet("q", query="evidence", case={"model": "x", "Model": "ß"}, k=9)
+            assert packet.verify() == []
+            places = [(source.document_id, source.tenant, source.score) for source in packet.sources]
+            found.append((places, packet.preimage, packet.sources, packet.witnesses, acme.corpus_fingerprint()))
+    for one, other in zip(*found, strict=True):
+        assert one == other
+
+
+#: In a stored query: a text column that something is sorted by, in the collation of the database.
+SORTED_BY_LOCALE = re.compile(
+    r"\{TARGETENTRY :expr \{VAR [^{}]*:vartype 25 [^{}]*:varcollid 100 [^{}]*\} :resno \d+ :resname (\S+)"
+    r" :ressortgroupref [1-9]"
+)
+
+
+@pytest.mark.xfail(strict=True, reason='columns of a function\'s result have lost collate "C": ties end in the locale')
+def test_no_function_sorts_by_a_text_in_the_databases_locale(shared_gateway: Database) -> None:
+    """Seen in the stored queries, since not every server has a locale that would show it."""
+    with shared_gateway.connect("acme_reader") as connection:
+        bodies = connection.execute(
+            "select p.proname, p.prosqlbody::text from pg_catalog.pg_proc p"
+            " where p.pronamespace in ('rag'::regnamespace, 'rag_api'::regnamespace) and p.prosqlbody is not null"
+        ).fetchall()
+    found = {name for name, body in bodies if SORTED_BY_LOCALE.search(body)}
+    assert len(bodies) > 15
+    assert found == set()
 
 
 # The corpus fingerprint

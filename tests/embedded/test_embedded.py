@@ -253,13 +253,18 @@ def test_server_without_supervisor_is_replaced(made: Path) -> None:
         options = Path(f"/proc/{server_pid(made)}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
         account = identity("nobody") if os.geteuid() == 0 else {}
     until(lambda: is_gone(made))
-    with subprocess.Popen(options, stderr=subprocess.DEVNULL, start_new_session=True, **account) as orphan:
+    orphan = subprocess.Popen(options, stderr=subprocess.DEVNULL, start_new_session=True, **account)
+    try:
         file = made / "db/pg/postmaster.pid"
         until(lambda: file.exists() and "ready" in file.read_text())
         with EmbeddedServer(made) as server:
             assert query(server, "select 1") == 1
             assert server_pid(made) != orphan.pid
             assert orphan.wait(20) == 0
+    finally:
+        if orphan.poll() is None:
+            orphan.send_signal(signal.SIGQUIT)
+        orphan.wait()
 
 
 @linux_only

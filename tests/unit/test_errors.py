@@ -28,7 +28,7 @@ CLIENT_ONLY = {
 CLASSES: list[type[RagSqlError]] = [
     value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, RagSqlError)
 ]
-SQL = {path.name: path.read_text(encoding="utf-8") for path in _resources.find("schema").rglob("*.sql")}
+SQL = {str(path): path.read_text(encoding="utf-8") for path in _resources.find("schema").rglob("*.sql")}
 
 
 class ServerError(psycopg.Error):

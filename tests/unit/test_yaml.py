@@ -92,7 +92,7 @@ class Plain(yaml.SafeDumper):
         return True
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(value=values, flow=st.booleans())
 def test_what_yaml_writes_is_read_back(value: object, flow: bool) -> None:
     text = yaml.dump(value, Dumper=Plain, allow_unicode=True, default_flow_style=flow, sort_keys=False)
