@@ -25,6 +25,8 @@ def _text(content: str) -> bytes:
 
 
 def _number(content: int) -> bytes:
+    if type(content) is not int or not -(2**63) <= content < 2**63:
+        raise ValueError(f"{content!r} is no number of 64 bits")
     return _field(struct.pack(">q", content))
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from rag_sql._store import Tenant
-from rag_sql._yaml import Lines, YamlFault, parse
+from rag_sql._yaml import Lines, YamlFault, parse, unfit
 from rag_sql.errors import FileRefused, RagSqlError
 
 __all__ = ["Defaults", "FileDocument", "LoadReport", "batches", "find_files", "load", "read_contract", "read_file"]
 
 _MARKDOWN = {".md", ".markdown"}
 _JSON_LINES = {".jsonl", ".ndjson"}
-_KEYS = {"id", "version", "tenant", "title", "applies_to", "effective_from", "published", "source", "spans"}
+_KEYS = {"id", "version", "tenant", "title", "applies_to", "effective_from", "published", "source", "metadata", "spans"}
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 #: A batch is one call of load_documents: large enough to be few, small enough to stay out of memory's way.
@@ -122,17 +122,18 @@ def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterat
         yield from _read_json_lines(path, text, tenant, defaults)
         return
     match = _FRONT_MATTER.match(text)
-    if match is None and text.startswith("---\n"):
+    if match is None and re.match(r"---[ \t]*\r?\n", text):
         raise FileRefused(str(path), 1, "the front matter has no end", hint="Close it with a line of three hyphens.")
     values, lines = _parse(path, match.group(1), 2) if match else (None, {})
     if values is None:
         values = {}
     if not isinstance(values, dict):
         raise FileRefused(str(path), 2, "the front matter must be a mapping")
-    document = {key: value for key, value in values.items() if key in _KEYS}
-    metadata = {key: value for key, value in values.items() if key not in _KEYS}
-    if metadata:
-        document["metadata"] = metadata
+    for key in values.keys() & _KEYS:
+        # Left empty, `applies_to` would widen to every case and `version` fall back to the default.
+        if values[key] is None:
+            raise FileRefused(str(path), lines[key], f"{key} has no value", hint="Give it one, or leave the key out.")
+    document = _with_metadata(values, _KEYS)
     body = text[match.end() :] if match else text
     if not body.strip():
         return
@@ -149,12 +150,12 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise FileRefused(str(path), 0, f"cannot be read: {error.strerror}") from error
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # a byte order mark is no part of the text
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise FileRefused(str(path), line, f"not UTF-8: byte {error.start} of the file") from error
     if "\0" in text:
-        raise FileRefused(str(path), text[: text.index("\0")].count("\n") + 1, "contains a NUL character")
+        raise FileRefused(str(path), text.count("\n", 0, text.index("\0")) + 1, "contains a NUL character")
     return text
 
 
@@ -170,15 +171,39 @@ def _read_json_lines(path: Path, text: str, tenant: str, defaults: Defaults) -> 
         if not line.strip():
             continue
         try:
-            document = json.loads(line, object_pairs_hook=_unique)
+            document = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
             raise FileRefused(str(path), number, f"not JSON: {error}") from error
         if not isinstance(document, dict):
             raise FileRefused(str(path), number, "a line must be a JSON object")
-        other = {key: document.pop(key) for key in list(document) if key not in _KEYS | {"body", "metadata"}}
-        if other:
-            document["metadata"] = {**document.get("metadata", {}), **other}
-        yield _finish(document, path, {"": number}, len(line.encode()) + 1, tenant, defaults)
+        if problem := _unfit(document):  # JSON escapes can write what no file in UTF-8 holds
+            raise FileRefused(str(path), number, problem)
+        yield _finish(
+            _with_metadata(document, _KEYS | {"body"}), path, {"": number}, len(line.encode()) + 1, tenant, defaults
+        )
+
+
+def _with_metadata(values: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    """Values with those that the store has no key for under ``metadata``, beside what stands there already."""
+    document = {key: value for key, value in values.items() if key in keys}
+    other = {key: value for key, value in values.items() if key not in keys}
+    stated = document.get("metadata", {})
+    if other and isinstance(stated, dict):
+        document["metadata"] = {**stated, **other}
+    return document
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _unfit(value: Any) -> str:
+    """What makes a text unfit to be stored, in a value or anything inside it; empty when nothing does."""
+    if isinstance(value, dict):
+        return next(filter(None, map(_unfit, (*value.keys(), *value.values()))), "")
+    if isinstance(value, list):
+        return next(filter(None, map(_unfit, value)), "")
+    return unfit(value) if isinstance(value, str) else ""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -196,7 +221,7 @@ def _whole_numbers(document: dict[str, Any]) -> None:
     ]
     for holder, key in holders:
         value = holder.get(key)
-        if isinstance(value, str) and value.isascii() and value.isdigit():
+        if isinstance(value, str) and len(value) <= 10 and value.isascii() and value.isdigit():
             holder[key] = int(value)
 
 
@@ -216,7 +241,8 @@ def _finish(
             attribute: [values] if isinstance(values, str) else values for attribute, values in applies_to.items()
         }
         for attribute, values in defaults.applies_to.items():
-            if applies_to.setdefault(attribute, list(values)) != list(values):
+            stated_values = applies_to.setdefault(attribute, list(values))
+            if not isinstance(stated_values, list) or set(map(str, stated_values)) != set(values):
                 raise FileRefused(
                     str(path),
                     lines.get(f"applies_to.{attribute}", lines[""]),
@@ -335,7 +361,7 @@ def read_contract(path: Path, tenant: str) -> tuple[str, int, dict[str, Any], Li
         if not isinstance(values.get(key), str):
             raise FileRefused(str(path), lines.get(key, 1), f"{key} is missing")
     version = values.pop("version")
-    if not (version.isascii() and version.isdigit() and 0 < int(version) < 2**31):
+    if not (len(version) <= 10 and version.isascii() and version.isdigit() and 0 < int(version) < 2**31):
         raise FileRefused(str(path), lines["version"], "version must be a whole number from 1")
     return values.pop("question"), int(version), values, lines
 

@@ -2,7 +2,7 @@
 
 Every scalar is a text: `3.10` stays `3.10`, `no` stays `no`, a date stays as written. What YAML would do beyond that is
 refused or left out: aliases of lists and mappings (a few of them nest into gigabytes), duplicate keys (one of the two
-would be lost), empty values.
+would be lost). A key without a value has the value None.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Lines", "YamlFault", "parse"]
+__all__ = ["Lines", "YamlFault", "parse", "unfit"]
 
 #: Line (from 1) of each value, by its path, such as ``facts.0.quote``.
 Lines = dict[str, int]
+
+
+_MOST_LEVELS = 50
 
 
 class YamlFault(Exception):
@@ -44,33 +47,57 @@ def parse(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     ------
     YamlFault
     """
+    lines: Lines = {}
     try:
+        _check_events(text, first_line)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position)
+        raise YamlFault(f"not YAML: the character U+{error.character:04X}", first_line + line) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         raise YamlFault(f"not YAML: {error.problem or error.context}", first_line + line) from error
-    except yaml.YAMLError as error:
-        raise YamlFault(f"not YAML: {error}", first_line) from error
-    except RecursionError:
-        raise YamlFault("not YAML: nested too deeply", first_line) from None
-    lines: Lines = {}
-    if node is None:
-        return None, lines
-    return _value(node, "", first_line, lines, set()), lines
+    return (None if node is None else _value(node, "", first_line + node.start_mark.line, first_line, lines)), lines
 
 
-def _value(node: yaml.Node, path: str, first_line: int, lines: Lines, seen: set[int]) -> Any:
-    line = first_line + node.start_mark.line
+def unfit(text: str) -> str:
+    """What makes a text unfit to be stored; empty when nothing does."""
+    if "\0" in text:
+        return "contains a NUL character"
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        return "contains half of a surrogate pair"
+    return ""
+
+
+def _check_events(text: str, first_line: int) -> None:
+    """Refuse what the composer would expand or recurse into, where it stands."""
+    depth = 0
+    anchors: set[str] = set()
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = first_line + (event.start_mark.line if event.start_mark else 0)
+        if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
+            raise YamlFault("an alias of a list or a mapping is not read; write it out", line)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if event.anchor is not None:
+                anchors.add(event.anchor)
+            if depth > _MOST_LEVELS:
+                raise YamlFault(f"nested too deeply: more than {_MOST_LEVELS} levels", line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _value(node: yaml.Node, path: str, line: int, first_line: int, lines: Lines) -> Any:
+    # The line is the caller's to say: an alias stands elsewhere than the node it repeats.
     lines[path] = line
     if isinstance(node, yaml.ScalarNode):
+        if problem := unfit(node.value):
+            raise YamlFault(problem, line)
         empty = node.style is None and node.value in {"", "~", "null"}
         return None if empty else node.value
-    if id(node) in seen:
-        raise YamlFault("an alias of a list or a mapping is not read; write it out", line)
-    seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         return [
-            _value(item, _join(path, str(position)), first_line, lines, seen)
+            _value(item, _join(path, str(position)), first_line + item.start_mark.line, first_line, lines)
             for position, item in enumerate(node.value)
         ]
     assert isinstance(node, yaml.MappingNode)
@@ -82,10 +109,8 @@ def _value(node: yaml.Node, path: str, first_line: int, lines: Lines, seen: set[
         key = key_node.value
         if key in mapping:
             raise YamlFault(f"the key {key!r} stands more than once", key_line)
-        value = _value(value_node, _join(path, key), first_line, lines, seen)
-        lines[_join(path, key)] = key_line
-        mapping[key] = value
-    return {key: value for key, value in mapping.items() if value is not None}
+        mapping[key] = _value(value_node, _join(path, key), key_line, first_line, lines)
+    return mapping
 
 
 def _join(path: str, part: str) -> str:

@@ -107,7 +107,7 @@ class NotAllowed(RagSqlError):
 
 
 class InvalidRequest(RagSqlError):
-    """A query without a word, a K outside 1 to 1,000, or a decision that is neither approved nor rejected."""
+    """A query without a word, a K outside 1 to 1,000, an unknown decision, or a text that PostgreSQL cannot hold."""
 
     sqlstate = "RS010"
 
@@ -308,6 +308,10 @@ def from_driver(error: psycopg.Error) -> RagSqlError | None:
     """The error of ours that a driver error stands for, or None."""
     diag = error.diag
     cls = BY_SQLSTATE.get(error.sqlstate or "") or BY_CONSTRAINT.get(diag.constraint_name or "")
+    if isinstance(error, psycopg.errors.UntranslatableCharacter) or (
+        isinstance(error, psycopg.DataError) and error.sqlstate is None
+    ):
+        cls = InvalidRequest  # a NUL character, escaped in JSON or bare
     if cls is None:
         return None
     return cls(
@@ -326,6 +330,8 @@ def translate() -> Iterator[None]:
     """Turn errors of the driver, bare or wrapped by SQLAlchemy, into those of this module; let others pass."""
     try:
         yield
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("a text contains half of a surrogate pair, which is no character") from error
     except sqlalchemy.exc.DBAPIError as error:
         ours = from_driver(error.orig) if isinstance(error.orig, psycopg.Error) else None
         if ours is None:

@@ -69,6 +69,38 @@ revoke all on function rag.word_vector from public;
 grant execute on function rag.word_vector to rag_reader;
 comment on function rag.word_vector is 'Distinct words of a body as a tsvector; RS020 over 1 MiB.';
 
+-- applies_to as it is stored: values of each attribute distinct and in a fixed order. Null when it is no mapping of
+-- attributes (1 to 200 bytes) to lists of at least one value (1 to 200 bytes each): an empty list would apply to nothing
+-- and an empty value to no case, and neither may be mistaken for "applies to every case". `*` is no value either.
+create function rag.canonical_applies_to(
+  p_applies_to jsonb
+)
+  returns jsonb
+  language sql
+  immutable
+  strict
+  parallel safe
+begin atomic
+  select case when jsonb_typeof(p_applies_to) = 'object' and coalesce(bool_and(
+      octet_length(a.key) between 1 and 200
+      and jsonb_typeof(a.value) = 'array'
+      and a.value <> '[]'
+      and not exists (
+        select from jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+        where jsonb_typeof(v) <> 'string' or v = '"*"' or octet_length(v #>> '{}') not between 1 and 200
+      )
+    ), true) then coalesce(jsonb_object_agg(a.key, (
+      select jsonb_agg(distinct v)
+      from jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+    )) filter (where a.key is not null), '{}') end
+  from (select 1) as one
+  left join jsonb_each(case when jsonb_typeof(p_applies_to) = 'object' then p_applies_to else '{}' end) as a on true;
+end;
+revoke all on function rag.canonical_applies_to from public;
+grant execute on function rag.canonical_applies_to to rag_reader;
+comment on function rag.canonical_applies_to is
+  'applies_to with distinct values in a fixed order; null when it is no mapping of attributes to lists of values.';
+
 -- Law 5: evidence is append-only. No role has a grant to update, delete or truncate; this trigger also stops the
 -- owner, so that a change is a decision (disable the trigger, as owner) and never a slip.
 create function rag.refuse_change()
@@ -164,7 +196,13 @@ create table rag.version (
   constraint version_document_id_fits check (octet_length(document_id) between 1 and 200),
   constraint version_document_id_is_printable check (document_id !~ '[[:cntrl:]]' and document_id = btrim(document_id)),
   constraint version_body_fits check (body <> '' and octet_length(body) <= 10485760),
-  constraint version_applies_to_is_object check (jsonb_typeof(applies_to) = 'object')
+  constraint version_applies_to_is_canonical check (
+    rag.canonical_applies_to(applies_to) is not null and applies_to = rag.canonical_applies_to(applies_to)
+  ),
+  constraint version_effective_from_is_in_range check (
+    effective_from >= timestamptz '0001-01-01 00:00:00+00' and effective_from < timestamptz '10000-01-01 00:00:00+00'
+  ),
+  constraint version_metadata_is_object check (jsonb_typeof(metadata) = 'object')
 );
 -- Serves `current`: the greatest (effective_from, version) of a document, without touching the rows.
 create index version_by_effective_time on rag.version
@@ -207,6 +245,9 @@ create table rag.withdrawal (
   recorded_by text not null default session_user,
 
   constraint withdrawal_key primary key (tenant, document_id, version),
+  constraint withdrawal_withdrawn_from_is_in_range check (
+    withdrawn_from >= timestamptz '0001-01-01 00:00:00+00' and withdrawn_from < timestamptz '10000-01-01 00:00:00+00'
+  ),
   constraint withdrawal_version_exists foreign key (tenant, document_id, version)
     references rag.version (tenant, document_id, version)
 );
@@ -247,7 +288,9 @@ create table rag.span (
   constraint span_within_body check (range_start >= 0 and range_end <= body_length),
   constraint span_quote_is_not_empty check (quote <> ''),
   constraint span_id_fits check (octet_length(span_id) between 1 and 200),
+  constraint span_id_is_printable check (span_id !~ '[[:cntrl:]]' and span_id = btrim(span_id)),
   constraint span_fact_fits check (octet_length(fact) between 1 and 200),
+  constraint span_fact_is_printable check (fact !~ '[[:cntrl:]]' and fact = btrim(fact)),
   constraint span_occurrence_is_positive check (occurrence > 0)
 );
 alter table rag.span enable row level security;

@@ -154,7 +154,9 @@ begin atomic
       jsonb_array_elements(case when jsonb_typeof(d -> 'spans') = 'array' then d -> 'spans' else '[]' end)
       with ordinality as t(s, j)
   ), name as (
-    select document_position, 'id' as path, d -> 'id' as value from document
+    select document_position, 'applies_to.' || key as path, to_jsonb(key) as value
+      from document, jsonb_object_keys(case when jsonb_typeof(d -> 'applies_to') = 'object' then d -> 'applies_to' else '{}' end) as key
+    union all select document_position, 'id' as path, d -> 'id' as value from document
     union all select document_position, path || '.id', s -> 'id' from span
     union all select document_position, path || '.fact', s -> 'fact' from span
   )
@@ -326,7 +328,7 @@ begin
     from (values
       ('body', v.body collate "C" = d ->> 'body'),
       ('title', v.title is not distinct from d ->> 'title'),
-      ('applies_to', v.applies_to = rag_api._canonical_applies_to(d -> 'applies_to')),
+      ('applies_to', v.applies_to = rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}'))),
       ('effective_from', not d ? 'effective_from' or v.effective_from = (d ->> 'effective_from')::timestamptz),
       ('published', v.published is not distinct from (d ->> 'published')::date),
       ('source', v.source is not distinct from d ->> 'source'),
@@ -370,7 +372,7 @@ begin
     (d ->> 'version')::integer,
     d ->> 'title',
     d ->> 'body',
-    rag_api._canonical_applies_to(d -> 'applies_to'),
+    rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}')),
     coalesce((d ->> 'effective_from')::timestamptz, now()),
     (d ->> 'published')::date,
     d ->> 'source',
@@ -390,23 +392,6 @@ begin
   order by i;
 end;
 $$;
-
--- applies_to as it is stored: values of each attribute distinct and in byte order; no attributes for null.
-create function rag_api._canonical_applies_to(
-  p_applies_to jsonb
-)
-  returns jsonb
-  language sql
-  immutable
-begin atomic
-  select coalesce(jsonb_object_agg(a.key, (
-    select jsonb_agg(distinct v order by v) from jsonb_array_elements(a.value) as v
-  )), '{}')
-  from jsonb_each(coalesce(p_applies_to, '{}')) as a;
-end;
-revoke all on function rag_api._canonical_applies_to from public;
-grant execute on function rag_api._canonical_applies_to to rag_curator, rag_publisher;
-comment on function rag_api._canonical_applies_to is 'Private: applies_to with distinct, ordered values.';
 
 revoke all on function rag_api.load_documents from public;
 grant execute on function rag_api.load_documents to rag_curator, rag_publisher;

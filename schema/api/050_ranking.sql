@@ -1,7 +1,8 @@
 -- Ranking: how many distinct words of the query occur in a passage. Integers of overlap, not probabilities.
 --
--- Ties end in document id, visibility, version, range start, by bytes (the columns are collate "C"), so an order never
--- depends on how rows lie in a table. Nothing is taken over the corpus (no document frequency, no lengths): what is not
+-- Ties end in document id, visibility, version, range start, by bytes, so an order never depends on how rows lie in a
+-- table or on the locale of the database. A column that a function returns has lost the collation of the table's: an
+-- order by one says collate "C" itself. Nothing is taken over the corpus (no document frequency, no lengths): what is not
 -- eligible cannot move an eligible score (law 2).
 
 set local role rag_owner;
@@ -56,7 +57,7 @@ create function rag_api.selection(
   parallel restricted
 begin atomic
   select
-    row_number() over (order by s.score desc, s.document_id, s.tenant, s.version, s.range_start)::integer,
+    row_number() over (order by s.score desc, s.document_id collate "C", s.tenant collate "C", s.version, s.range_start)::integer,
     s.score,
     s.tenant,
     s.document_id,
@@ -67,7 +68,7 @@ begin atomic
     select r.tenant, r.document_id, r.version, r.range_start, r.range_end, r.score
     from rag_api.ranking(p_query, p_case_facts, p_valid_at, p_known_at) as r
     where r.score >= 1
-    order by r.score desc, r.document_id, r.tenant, r.version, r.range_start
+    order by r.score desc, r.document_id collate "C", r.tenant collate "C", r.version, r.range_start
     limit p_k
   ) as s;
 end;
@@ -123,7 +124,8 @@ begin atomic
     select
       s.*,
       row_number() over (
-        partition by s.eligible order by s.score desc, s.document_id, s.tenant, s.version, s.range_start
+        partition by s.eligible
+        order by s.score desc, s.document_id collate "C", s.tenant collate "C", s.version, s.range_start
       )::integer as eligible_position
     from (
       select
@@ -143,7 +145,7 @@ begin atomic
       join rag_api.passage p on p.tenant = e.tenant and p.document_id = e.document_id and p.version = e.version
     ) as s
   ) as c
-  order by c.score desc, c.document_id, c.tenant, c.version, c.range_start;
+  order by c.score desc, c.document_id collate "C", c.tenant collate "C", c.version, c.range_start;
 end;
 revoke all on function rag_api.candidates from public;
 grant execute on function rag_api.candidates to rag_reader, rag_auditor;
@@ -177,7 +179,9 @@ create function rag_api.global_ranking(
   parallel restricted
 begin atomic
   select
-    row_number() over (order by c.score desc, c.document_id, c.tenant, c.version, c.range_start)::integer,
+    row_number() over (
+      order by c.score desc, c.document_id collate "C", c.tenant collate "C", c.version, c.range_start
+    )::integer,
     c.score,
     c.tenant,
     c.document_id,

@@ -130,6 +130,24 @@ revoke all on function rag_api.draft_preimage from public;
 grant execute on function rag_api.draft_preimage to rag_reader;
 comment on function rag_api.draft_preimage is 'The bytes whose SHA-256 is the identity of a draft.';
 
+-- A time as a list of one number, microseconds since 1970; the empty list where it is the default, the time of recording:
+-- that is a clock and stays out.
+create function rag_api._stated_time(
+  p_time timestamptz,
+  p_recorded_at timestamptz
+)
+  returns bytea
+  language sql
+  immutable
+  parallel safe
+return case
+  when p_time = p_recorded_at then rag_api._number(0)
+  else rag_api._number(1) || rag_api._number((extract(epoch from p_time) * 1000000)::bigint)
+end;
+revoke all on function rag_api._stated_time from public;
+grant execute on function rag_api._stated_time to rag_reader, rag_auditor;
+comment on function rag_api._stated_time is 'Private: a time that was stated, as a list of at most one number.';
+
 -- Identity of everything the caller's retriever could have seen at an instant: every visible version with its body,
 -- applicability, stated effective time, withdrawal and spans. It does not depend on the order or the time of loading, and
 -- decide does not compute it: it changes with any document, used or not.
@@ -166,16 +184,15 @@ begin atomic
             ''::bytea)
           from jsonb_each(v.applies_to) as a
         )
-        -- A default (the time of recording) is a clock and stays out.
-        || rag_api._number(case
-          when v.effective_from = v.recorded_at then 0
-          else (extract(epoch from v.effective_from) * 1000000)::bigint
-        end)
-        || rag_api._number((
-          select count(*) from rag.withdrawal w
+        || rag_api._stated_time(v.effective_from, v.recorded_at)
+        -- Which version takes effect after which may rest on defaults alone: the order says it without a clock.
+        || rag_api._number(row_number() over (
+          partition by v.tenant, v.document_id order by v.effective_from, v.version))
+        || coalesce((
+          select rag_api._number(1) || rag_api._stated_time(w.withdrawn_from, w.recorded_at) from rag.withdrawal w
           where w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version
             and w.recorded_at <= coalesce(p_known_at, now())
-        ))
+        ), rag_api._number(0))
         || (
           select rag_api._number(count(*)) || coalesce(
             string_agg(

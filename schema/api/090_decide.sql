@@ -237,7 +237,7 @@ begin
     c.score, c.tenant, c.document_id, c.version, c.eligible, c.eligible_position, c.selected, c.reason, c.attribute,
     c.applies_to, c.case_value, c.effective_version
   from rag_api.candidates(p_query, p_case_facts, p_k, p_valid_at, p_known_at) as c
-  order by c.score desc, c.document_id, c.tenant, c.version, c.range_start;
+  order by c.score desc, c.document_id collate "C", c.tenant collate "C", c.version, c.range_start;
 end;
 $$;
 revoke all on function rag_api.explain from public;

@@ -69,6 +69,38 @@ revoke all on function rag.word_vector from public;
 grant execute on function rag.word_vector to rag_reader;
 comment on function rag.word_vector is 'Distinct words of a body as a tsvector; RS020 over 1 MiB.';
 
+-- applies_to as it is stored: values of each attribute distinct and in a fixed order. Null when it is no mapping of
+-- attributes (1 to 200 bytes) to lists of at least one value (1 to 200 bytes each): an empty list would apply to nothing
+-- and an empty value to no case, and neither may be mistaken for "applies to every case". `*` is no value either.
+create function rag.canonical_applies_to(
+  p_applies_to jsonb
+)
+  returns jsonb
+  language sql
+  immutable
+  strict
+  parallel safe
+begin atomic
+  select case when jsonb_typeof(p_applies_to) = 'object' and coalesce(bool_and(
+      octet_length(a.key) between 1 and 200
+      and jsonb_typeof(a.value) = 'array'
+      and a.value <> '[]'
+      and not exists (
+        select from jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+        where jsonb_typeof(v) <> 'string' or v = '"*"' or octet_length(v #>> '{}') not between 1 and 200
+      )
+    ), true) then coalesce(jsonb_object_agg(a.key, (
+      select jsonb_agg(distinct v)
+      from jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+    )) filter (where a.key is not null), '{}') end
+  from (select 1) as one
+  left join jsonb_each(case when jsonb_typeof(p_applies_to) = 'object' then p_applies_to else '{}' end) as a on true;
+end;
+revoke all on function rag.canonical_applies_to from public;
+grant execute on function rag.canonical_applies_to to rag_reader;
+comment on function rag.canonical_applies_to is
+  'applies_to with distinct values in a fixed order; null when it is no mapping of attributes to lists of values.';
+
 -- Law 5: evidence is append-only. No role has a grant to update, delete or truncate; this trigger also stops the
 -- owner, so that a change is a decision (disable the trigger, as owner) and never a slip.
 create function rag.refuse_change()

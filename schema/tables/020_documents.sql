@@ -34,7 +34,13 @@ create table rag.version (
   constraint version_document_id_fits check (octet_length(document_id) between 1 and 200),
   constraint version_document_id_is_printable check (document_id !~ '[[:cntrl:]]' and document_id = btrim(document_id)),
   constraint version_body_fits check (body <> '' and octet_length(body) <= 10485760),
-  constraint version_applies_to_is_object check (jsonb_typeof(applies_to) = 'object')
+  constraint version_applies_to_is_canonical check (
+    rag.canonical_applies_to(applies_to) is not null and applies_to = rag.canonical_applies_to(applies_to)
+  ),
+  constraint version_effective_from_is_in_range check (
+    effective_from >= timestamptz '0001-01-01 00:00:00+00' and effective_from < timestamptz '10000-01-01 00:00:00+00'
+  ),
+  constraint version_metadata_is_object check (jsonb_typeof(metadata) = 'object')
 );
 -- Serves `current`: the greatest (effective_from, version) of a document, without touching the rows.
 create index version_by_effective_time on rag.version
@@ -77,6 +83,9 @@ create table rag.withdrawal (
   recorded_by text not null default session_user,
 
   constraint withdrawal_key primary key (tenant, document_id, version),
+  constraint withdrawal_withdrawn_from_is_in_range check (
+    withdrawn_from >= timestamptz '0001-01-01 00:00:00+00' and withdrawn_from < timestamptz '10000-01-01 00:00:00+00'
+  ),
   constraint withdrawal_version_exists foreign key (tenant, document_id, version)
     references rag.version (tenant, document_id, version)
 );

@@ -27,7 +27,9 @@ create table rag.span (
   constraint span_within_body check (range_start >= 0 and range_end <= body_length),
   constraint span_quote_is_not_empty check (quote <> ''),
   constraint span_id_fits check (octet_length(span_id) between 1 and 200),
+  constraint span_id_is_printable check (span_id !~ '[[:cntrl:]]' and span_id = btrim(span_id)),
   constraint span_fact_fits check (octet_length(fact) between 1 and 200),
+  constraint span_fact_is_printable check (fact !~ '[[:cntrl:]]' and fact = btrim(fact)),
   constraint span_occurrence_is_positive check (occurrence > 0)
 );
 alter table rag.span enable row level security;

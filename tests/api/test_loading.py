@@ -103,6 +103,8 @@ def test_the_order_and_repetition_of_values_is_not_content(store: Database) -> N
         ({"title": 3}, "title"),
         ({"applies_to": []}, "applies_to"),
         ({"applies_to": {"region": []}}, "applies_to.region"),
+        ({"applies_to": {"region": None}}, "applies_to.region"),
+        ({"applies_to": {"": ["x"]}}, "applies_to."),
         ({"applies_to": {"region": "EU"}}, "applies_to.region"),
         ({"applies_to": {"region": [3.5]}}, "applies_to.region"),
         ({"applies_to": {"region": [""]}}, "applies_to.region"),
