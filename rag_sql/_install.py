@@ -133,6 +133,8 @@ def _rebuild(connection: sa.Connection) -> None:
 def _locked(engine: sa.Engine) -> Iterator[sa.Connection]:
     """One transaction under the installers' lock; refuses a database that is newer than the code."""
     with translate(), engine.begin() as connection:
+        # A reader that is idle in a transaction must not make everybody queue behind a waiting upgrade.
+        connection.exec_driver_sql("set local lock_timeout = '30s'")
         connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         found = _status(connection)
         if found.state == "newer":

@@ -229,10 +229,10 @@ begin atomic
     from span
     where jsonb_typeof(s -> 'quote') is distinct from 'string' or s ->> 'quote' = ''
   union all
-  select document_position, path || '.occurrence', 'must be a whole number from 1'
+  select document_position, path || '.occurrence', 'must be a whole number from 1 to 1000'
     from span
     where s ? 'occurrence' and (
-      jsonb_typeof(s -> 'occurrence') <> 'number' or s ->> 'occurrence' !~ '^[1-9][0-9]{0,8}$'
+      jsonb_typeof(s -> 'occurrence') <> 'number' or s ->> 'occurrence' !~ '^([1-9][0-9]{0,2}|1000)$'
     )
   union all
   select document_position, path || '.' || k, 'unknown key; a span has id, fact, quote and occurrence'

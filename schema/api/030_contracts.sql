@@ -203,7 +203,7 @@ revoke all on function rag_api._check_case from public;
 grant execute on function rag_api._check_case to rag_reader;
 comment on function rag_api._check_case is 'Private: RS011 unless the case states exactly the contract''s attributes.';
 
--- RS010 for a query without a word and for a K outside 1 to 1,000: neither may quietly select nothing.
+-- RS010 for a query without a word or over 64 KiB, and for a K outside 1 to 1,000: none may quietly select nothing.
 create function rag_api._check_request(
   p_query text,
   p_k integer
@@ -219,6 +219,11 @@ begin
       errcode = 'RS010',
       message = format('K must be from 1 to 1000, not %s', coalesce(p_k::text, 'null'));
   end if;
+  if octet_length(p_query) > 65536 then
+    raise exception using
+      errcode = 'RS010',
+      message = format('the query has %s bytes; 65536 is the most', octet_length(p_query));
+  end if;
   if coalesce(cardinality(rag.words(p_query)), 0) = 0 then
     raise exception using
       errcode = 'RS010',
@@ -229,6 +234,6 @@ end;
 $$;
 revoke all on function rag_api._check_request from public;
 grant execute on function rag_api._check_request to rag_reader;
-comment on function rag_api._check_request is 'Private: RS010 for a query without a word or a K outside 1 to 1000.';
+comment on function rag_api._check_request is 'Private: RS010 for a query without a word or over 64 KiB, or a K outside 1 to 1000.';
 
 reset role;

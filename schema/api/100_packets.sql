@@ -143,7 +143,7 @@ set local role rag_recorder;
 -- A definer function of rag_recorder, because no run-time role may insert a packet: what is stored is what the database
 -- decided. The binding is the session's (session_user), so the recorder sees and writes what the caller may see.
 --
--- Raises what decide raises; RS002 when no tenant is bound; RS013 for an unsupported question, which has no evidence to
+-- Raises what decide raises; RS002 when no tenant is bound, RS003 when it is public; RS013 for an unsupported question, which has no evidence to
 -- keep. Nothing is stored when it raises.
 create function rag_api.record_packet(
   p_question_id text,
@@ -164,6 +164,12 @@ declare
   v_tenant constant text := rag_auth.required_tenant();
   v_packet_id uuid;
 begin
+  if v_tenant = 'public' then
+    raise exception using
+      errcode = 'RS003',
+      message = 'a packet belongs to the tenant that asked, never to public',
+      hint = 'Bind a tenant of your own, or use decide, which stores nothing.';
+  end if;
   -- Only a decision is passed on: an unsupported question inserts nothing.
   with decision as materialized (
     select

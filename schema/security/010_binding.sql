@@ -91,8 +91,8 @@ end;
 revoke all on function rag_auth.add_tenant from public;
 comment on function rag_auth.add_tenant is 'Adds a tenant; nothing happens where it exists.';
 
--- Binds a login to a tenant. Refused for a login that row-level security does not hold (superuser, BYPASSRLS): the
--- grant would promise a wall that is not there. RS083 when there is no such login or tenant.
+-- Binds a login to a tenant. Refused for a login that row-level security does not hold (superuser, BYPASSRLS, owner of
+-- the tables), or that can become such a role: the grant would promise a wall that is not there. RS083 when there is no such login or tenant.
 create or replace function rag_auth.grant_tenant(
   p_tenant text,
   p_login text
@@ -103,6 +103,7 @@ create or replace function rag_auth.grant_tenant(
 as $$
 declare
   v_role pg_catalog.pg_roles;
+  v_reached text;
 begin
   select r.* into v_role from pg_catalog.pg_roles r where r.rolname = p_login;
   if not found or not v_role.rolcanlogin then
@@ -111,11 +112,16 @@ begin
       message = format('there is no login "%s"', p_login),
       hint = format('Create it first: create role %I login;', p_login);
   end if;
-  if v_role.rolsuper or v_role.rolbypassrls then
+  -- Whatever the login is, or can become by set role.
+  select string_agg(r.rolname, ', ' order by r.rolname) into v_reached
+  from pg_catalog.pg_roles r
+  where pg_catalog.pg_has_role(p_login, r.oid, 'MEMBER')
+    and (r.rolsuper or r.rolbypassrls or r.rolname in ('rag_owner', 'rag_binder', 'rag_search', 'rag_recorder'));
+  if v_reached is not null then
     raise exception using
       errcode = 'RS083',
-      message = format('login "%s" is %s: row-level security does not hold it', p_login,
-        case when v_role.rolsuper then 'a superuser' else 'BYPASSRLS' end),
+      message = format('row-level security does not hold login "%s"', p_login),
+      detail = format('It is, or can become: %s.', v_reached),
       hint = 'Grant the tenant to an ordinary login.';
   end if;
   if not exists (select from rag.tenant t where t.tenant = p_tenant) then

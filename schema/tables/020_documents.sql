@@ -54,6 +54,8 @@ alter table rag.version
   alter column body set statistics 0,
   alter column source set statistics 0,
   alter column metadata set statistics 0,
+  alter column recorded_by set statistics 0,
+  alter column body_sha256 set statistics 0,
   alter column words set statistics 0;
 
 create trigger version_is_append_only
@@ -91,6 +93,9 @@ create table rag.withdrawal (
 );
 alter table rag.withdrawal enable row level security;
 alter table rag.withdrawal force row level security;
+alter table rag.withdrawal
+  alter column note set statistics 0,
+  alter column recorded_by set statistics 0;
 create trigger withdrawal_is_append_only
   before update or delete or truncate on rag.withdrawal
   for each statement execute function rag.refuse_change();

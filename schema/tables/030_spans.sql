@@ -30,16 +30,19 @@ create table rag.span (
   constraint span_id_is_printable check (span_id !~ '[[:cntrl:]]' and span_id = btrim(span_id)),
   constraint span_fact_fits check (octet_length(fact) between 1 and 200),
   constraint span_fact_is_printable check (fact !~ '[[:cntrl:]]' and fact = btrim(fact)),
-  constraint span_occurrence_is_positive check (occurrence > 0)
+  constraint span_occurrence_is_in_range check (occurrence between 1 and 1000)
 );
 alter table rag.span enable row level security;
 alter table rag.span force row level security;
 alter table rag.span
+  alter column span_id set statistics 0,
   alter column fact set statistics 0,
-  alter column quote set statistics 0;
+  alter column quote set statistics 0,
+  alter column recorded_by set statistics 0;
 
 -- Where the p_occurrence-th occurrence of a quotation begins in a body, in code points from 0; null when there is no
--- such occurrence. Occurrences may overlap ("aa" occurs twice in "aaa"): each is a place a reader could mean.
+-- such occurrence. Each occurrence costs a search from the one before, so their number is bounded (1,000). Occurrences
+-- may overlap ("aa" occurs twice in "aaa"): each is a place a reader could mean.
 create function rag.locate(
   p_body text,
   p_quote text,

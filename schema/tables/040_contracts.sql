@@ -29,7 +29,11 @@ create table rag.contract (
 );
 alter table rag.contract enable row level security;
 alter table rag.contract force row level security;
-alter table rag.contract alter column content set statistics 0;
+alter table rag.contract
+  alter column question_id set statistics 0,
+  alter column content set statistics 0,
+  alter column recorded_by set statistics 0,
+  alter column content_sha256 set statistics 0;
 
 -- What is wrong with a contract's content: path and problem, empty when it is valid. The path names the place as the
 -- contract's file has it (`facts.0.propositions.1.quote`).

@@ -28,7 +28,13 @@ create index approval_by_packet on rag.approval (tenant, packet_id);
 alter table rag.approval enable row level security;
 alter table rag.approval force row level security;
 alter table rag.approval
+  alter column evidence_digest set statistics 0,
+  alter column draft_digest set statistics 0,
+  alter column shown_digest set statistics 0,
+  alter column decision set statistics 0,
   alter column claims set statistics 0,
+  alter column reviewer_login set statistics 0,
+  alter column reviewer_name set statistics 0,
   alter column note set statistics 0;
 create trigger approval_is_append_only
   before update or delete or truncate on rag.approval

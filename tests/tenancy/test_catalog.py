@@ -1,0 +1,469 @@
+"""The wall as the catalog has it: rules that hold for every object, so that a new one cannot be forgotten."""
+
+from __future__ import annotations
+
+from typing import Any, LiteralString
+
+import pytest
+
+from rag_sql import _install
+from rag_sql._embedded import SUPERUSER
+from tests.conftest import LOGINS, Database, Server
+from tests.tenancy.wall import Connection
+
+#: No tenant's data: the migration that the tables stand at.
+NO_TENANT = "rag.alembic_version"
+
+#: Every definer function, with its owner.
+DEFINERS = {
+    ("rag_auth.tenant()", "rag_binder"),
+    ("rag_auth.required_tenant()", "rag_binder"),
+    (
+        "rag_api.record_packet(text,text,jsonb,integer,integer,timestamp with time zone,timestamp with time zone)",
+        "rag_recorder",
+    ),
+    ("rag_api.approve(uuid,jsonb,bytea,text,text,text)", "rag_recorder"),
+}
+
+#: Every policy whose condition is `true`, with the role it is for.
+OPEN_POLICIES = {
+    ("rag.tenant", "tenant_admin_select", "rag_owner"),
+    ("rag.tenant", "tenant_admin_insert", "rag_owner"),
+    ("rag_auth.membership", "membership_admin_select", "rag_owner"),
+    ("rag_auth.membership", "membership_admin_insert", "rag_owner"),
+    ("rag_auth.membership", "membership_admin_delete", "rag_owner"),
+    ("rag_auth.membership", "membership_binder_select", "rag_binder"),
+    ("rag.tenant", "tenant_audit", "rag_auditor"),
+    ("rag.version", "version_audit", "rag_auditor"),
+    ("rag.withdrawal", "withdrawal_audit", "rag_auditor"),
+    ("rag.span", "span_audit", "rag_auditor"),
+    ("rag.contract", "contract_audit", "rag_auditor"),
+    ("rag.packet", "packet_audit", "rag_auditor"),
+    ("rag.packet_source", "packet_source_audit", "rag_auditor"),
+    ("rag.packet_span", "packet_span_audit", "rag_auditor"),
+    ("rag.approval", "approval_audit", "rag_auditor"),
+}
+
+#: Columns that a statement may insert, by table and role; nobody is granted a whole table.
+INSERTABLE = {
+    ("rag.version", "rag_curator"): (
+        "applies_to body document_id effective_from metadata published source tenant title version"
+    ),
+    ("rag.withdrawal", "rag_curator"): "document_id note tenant version withdrawn_from",
+    ("rag.span", "rag_curator"): "document_id fact occurrence quote span_id tenant version",
+    ("rag.contract", "rag_curator"): "content question_id tenant version",
+    ("rag.packet", "rag_recorder"): (
+        "case_facts contract_pinned contract_tenant contract_version k known_at method missing outcome preimage query"
+        " question_id required tenant valid_at"
+    ),
+    ("rag.packet_source", "rag_recorder"): (
+        "document_id document_tenant packet_id position range_end range_start score tenant version"
+    ),
+    ("rag.packet_span", "rag_recorder"): "document_id document_tenant packet_id position span_id tenant version",
+    ("rag.approval", "rag_recorder"): (
+        "claims decision decision_number draft_digest evidence_digest note packet_id reviewer_name shown_digest tenant"
+    ),
+}
+INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSERTABLE.items() if role == "rag_curator"}
+
+#: Columns of text whose statistics show in estimates, because plans need them: identifiers, and words of a fixed list.
+COLUMNS_WITH_STATISTICS = {
+    *(f"rag.{table}.tenant" for table in ("tenant", "version", "withdrawal", "span", "contract")),
+    *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
+    *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
+    *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),
+    "rag.packet.contract_tenant",
+    "rag.version.applies_to",
+}
+
+RUN_TIME = ["rag_recorder", "rag_search", "rag_reader", "rag_curator", "rag_publisher", "rag_reviewer", "rag_auditor"]
+
+
+@pytest.fixture(scope="module")
+def catalog(spent: Database) -> Any:
+    with spent.connect(SUPERUSER) as connection:
+        yield connection
+
+
+def rows(catalog: Connection, query: LiteralString, *values: Any) -> list[Any]:
+    """Rows of a query; a column alone as plain values."""
+    return [row[0] if len(row) == 1 else row for row in catalog.execute(query, values or None)]
+
+
+# Tables
+
+
+def test_row_security_is_enabled_and_forced_on_every_table(catalog: Connection) -> None:
+    assert rows(
+        catalog,
+        "select oid::regclass::text from pg_class where relkind in ('r', 'p')"
+        " and relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and not (relrowsecurity and relforcerowsecurity)",
+    ) == [NO_TENANT]
+
+
+def test_there_is_nothing_that_row_security_does_not_cover(catalog: Connection) -> None:
+    """Materialized views and foreign tables hold rows without it, sequences count them; rules go round it."""
+    assert not rows(
+        catalog,
+        "select oid::regclass::text from pg_class"
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and (relkind in ('m', 'f', 'S') or relispartition or relhassubclass or (relkind <> 'v' and relhasrules))",
+    )
+
+
+def test_the_tenant_is_never_null(catalog: Connection) -> None:
+    """Null fails open: keys and foreign keys skip it."""
+    assert not rows(
+        catalog,
+        "select attrelid::regclass || '.' || attname from pg_attribute join pg_class c on c.oid = attrelid"
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index') and relkind in ('r', 'p')"
+        " and (attname = 'tenant' or attname like '%\\_tenant') and not attnotnull",
+    )
+
+
+def test_every_table_has_a_tenant(catalog: Connection) -> None:
+    assert rows(
+        catalog,
+        "select oid::regclass::text from pg_class c"
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index') and relkind in ('r', 'p')"
+        " and not exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant' and not attisdropped)",
+    ) == [NO_TENANT]
+
+
+def test_every_key_and_index_begins_with_the_tenant_that_the_policy_compares(catalog: Connection) -> None:
+    """Another first column answers questions about hidden rows: how many were removed by the filter (E05)."""
+    assert sorted(
+        rows(
+            catalog,
+            "select indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid"
+            " join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]"
+            " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index')"
+            " and (a.attname <> 'tenant' or i.indpred is not null)",
+        )
+    ) == [NO_TENANT + "_pkc", "rag_auth.membership_key"]  # only the binder reads memberships
+
+
+def test_every_foreign_key_carries_the_tenant(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select conrelid::regclass || '.' || conname from pg_constraint k"
+        " where contype = 'f' and not exists ("
+        "  select from unnest(conkey, confkey) as pair(here, there)"
+        "  join pg_attribute h on h.attrelid = conrelid and h.attnum = here"
+        "  join pg_attribute t on t.attrelid = confrelid and t.attnum = there"
+        "  where t.attname = 'tenant' and (h.attname = 'tenant' or h.attname like '%\\_tenant'))",
+    )
+
+
+def test_a_foreign_key_to_another_visibility_is_checked_before_the_row_it_points_to(catalog: Connection) -> None:
+    """The check answers first, the same for what exists and what does not."""
+    assert not rows(
+        catalog,
+        "select conrelid::regclass || '.' || attname from pg_constraint k"
+        " join pg_attribute on attrelid = conrelid and attnum = any (conkey)"
+        " where contype = 'f' and attname like '%\\_tenant' and not exists ("
+        "  select from pg_constraint c where c.contype = 'c' and c.conrelid = k.conrelid"
+        "  and translate(pg_get_constraintdef(c.oid), '()', '')"
+        "   = format('CHECK %1$I = ''public''::text OR %1$I = tenant', attname))",
+    )
+
+
+def test_no_statistics_are_kept_on_what_tenants_write_freely(catalog: Connection) -> None:
+    """Statistics span all tenants and show in EXPLAIN estimates."""
+    kept = rows(
+        catalog,
+        "select attrelid::regclass || '.' || attname from pg_attribute join pg_class c on c.oid = attrelid"
+        " join pg_type t on t.oid = atttypid"
+        " where relnamespace::regnamespace::text = 'rag' and relkind in ('r', 'p') and attnum > 0 and not attisdropped"
+        " and (typname in ('text', 'jsonb', 'tsvector') or typcategory = 'A' or typname = 'bytea')"
+        " and attstattarget is distinct from 0 and attrelid <> %s::regclass",
+        NO_TENANT,
+    )
+    assert set(kept) == COLUMNS_WITH_STATISTICS
+
+
+# Policies
+
+
+def test_a_policy_is_about_one_command(catalog: Connection) -> None:
+    assert not rows(catalog, "select polname::text from pg_policy where polcmd = '*'")
+
+
+def test_no_policy_updates_and_only_membership_is_deleted(catalog: Connection) -> None:
+    assert rows(catalog, "select polname::text from pg_policy where polcmd in ('w', 'd')") == [
+        "membership_admin_delete"
+    ]
+
+
+def test_policies_that_let_everything_through_are_the_listed_ones(catalog: Connection) -> None:
+    found = rows(
+        catalog,
+        "select polrelid::regclass::text, polname::text, case r when 0 then 'public' else r::regrole::text end"
+        " from pg_policy, unnest(polroles) as r"
+        " where coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) = 'true'",
+    )
+    assert set(found) == OPEN_POLICIES
+    assert len(found) == len(OPEN_POLICIES)
+
+
+def test_no_policy_is_for_everyone(catalog: Connection) -> None:
+    assert not rows(catalog, "select polname::text from pg_policy where 0 = any (polroles)")
+
+
+@pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert")])
+def test_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, command: str, privilege: str) -> None:
+    """A fence is restrictive, for readers (all groups but the auditors are readers) and asks for the tenant."""
+    assert not rows(
+        catalog,
+        "select c.oid::regclass::text from pg_class c where relrowsecurity and exists ("
+        "  select from pg_roles where rolname = any (%s) and pg_has_role(oid, 'rag_reader', 'usage')"
+        "  and (has_table_privilege(oid, c.oid, %s) or has_any_column_privilege(oid, c.oid, %s))"
+        " ) and not exists ("
+        "  select from pg_policy where polrelid = c.oid and not polpermissive and polcmd::text = %s"
+        "  and polroles = array['rag_reader'::regrole::oid]"
+        "  and coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) ~ 'rag_auth.tenant'"
+        " )",
+        RUN_TIME,
+        privilege,
+        privilege,
+        command,
+    )
+
+
+def test_functions_in_policies_are_stable(catalog: Connection) -> None:
+    """An immutable one would be folded into a cached plan, with somebody's tenant in it."""
+    assert set(
+        rows(
+            catalog,
+            "select distinct refobjid::regprocedure::text, provolatile::text from pg_depend"
+            " join pg_proc p on p.oid = refobjid"
+            " where classid = 'pg_policy'::regclass and refclassid = 'pg_proc'::regclass",
+        )
+    ) == {("rag_auth.tenant()", "s")}
+
+
+def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> None:
+    """As a subquery: no row reaches the function, and no function runs once a row."""
+    for condition in rows(
+        catalog,
+        "select coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) from pg_policy",
+    ):
+        assert condition.count("rag_auth.tenant()") == condition.count("( SELECT rag_auth.tenant() AS tenant)")
+
+
+# Views and functions
+
+
+def test_every_view_reads_with_the_rights_of_the_caller(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select oid::regclass::text from pg_class where relkind = 'v'"
+        " and relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and not coalesce('security_invoker=true' = any (reloptions), false)",
+    )
+
+
+def test_definer_functions_are_the_listed_ones(catalog: Connection) -> None:
+    assert (
+        set(
+            rows(
+                catalog,
+                "select oid::regprocedure::text, proowner::regrole::text from pg_proc where prosecdef"
+                " and pronamespace::regnamespace::text not in ('pg_catalog', 'information_schema')",
+            )
+        )
+        == DEFINERS
+    )
+
+
+def test_a_function_finds_names_only_where_nobody_else_can_put_them(catalog: Connection) -> None:
+    """Its path is pinned and ends in pg_temp, or its body was parsed when it was created."""
+    assert not rows(
+        catalog,
+        "select oid::regprocedure::text from pg_proc"
+        " where pronamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)"
+        " and (prosqlbody is null or prosecdef)",
+    )
+
+
+def test_names_in_parsed_bodies_are_the_stores_or_the_servers_own(catalog: Connection) -> None:
+    """Nothing of the schema public, say, was found when they were created."""
+    assert not rows(
+        catalog,
+        "select pg_describe_object(classid, objid, 0), pg_describe_object(refclassid, refobjid, 0) from pg_depend,"
+        " lateral pg_identify_object(classid, objid, 0) o, lateral pg_identify_object(refclassid, refobjid, 0) r"
+        " where o.schema in ('rag', 'rag_auth', 'rag_index', 'rag_api') and refclassid <> 'pg_namespace'::regclass"
+        " and r.schema not in ('rag', 'rag_auth', 'rag_index', 'rag_api', 'pg_catalog', 'pg_toast')",
+    )
+
+
+def test_an_operator_planted_before_the_install_is_not_found(server: Server) -> None:
+    """It fits better than the server's own: numeric against integer, which there is none for."""
+    database = server.create()
+    with database.connect(SUPERUSER) as connection:
+        connection.execute(
+            "create function public.planted(numeric, integer) returns boolean language sql return false;"
+            "create operator public.> (leftarg = numeric, rightarg = integer, function = public.planted);"
+        )
+    with database.engine(SUPERUSER) as engine:
+        _install.install(engine)
+    with database.connect(SUPERUSER) as connection:
+        used = rows(
+            connection,
+            "select pg_describe_object(classid, objid, 0) from pg_depend where refclassid = 'pg_operator'::regclass"
+            " and refobjid = 'public.>(numeric, integer)'::regoperator",
+        )
+    server.drop(database)
+    assert used == []
+
+
+def test_public_may_execute_nothing(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select p.oid::regprocedure::text from pg_proc p"
+        " cross join lateral aclexplode(coalesce(proacl, acldefault('f', proowner))) a"
+        " where pronamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api') and a.grantee = 0",
+    )
+
+
+def test_no_function_is_leakproof(catalog: Connection) -> None:
+    """It would be handed rows before the policy is asked."""
+    assert not rows(
+        catalog,
+        "select oid::regprocedure::text from pg_proc where proleakproof"
+        " and pronamespace::regnamespace::text not in ('pg_catalog', 'information_schema')",
+    )
+
+
+def test_administration_is_the_owners(catalog: Connection) -> None:
+    assert (
+        rows(
+            catalog,
+            "select p.proname::text from pg_proc p cross join unnest(%s::text[]) as r"
+            " where pronamespace = 'rag_auth'::regnamespace and has_function_privilege(r, p.oid, 'execute')"
+            " and p.proname in ('add_tenant', 'grant_tenant', 'revoke_tenant')",
+            [*RUN_TIME, *LOGINS],
+        )
+        == []
+    )
+
+
+# Grants and roles
+
+
+def test_nobody_may_change_or_remove_rows(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select c.oid::regclass::text, a.grantee::regrole::text, a.privilege_type"
+        " from pg_class c cross join lateral aclexplode(relacl) a"
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and a.grantee <> relowner and a.privilege_type <> 'SELECT'",
+    )
+
+
+def test_inserts_are_granted_by_column_and_never_on_what_is_derived(catalog: Connection) -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    for table, role, column in rows(
+        catalog,
+        "select attrelid::regclass::text, a.grantee::regrole::text, attname::text"
+        " from pg_attribute join pg_class c on c.oid = attrelid cross join lateral aclexplode(attacl) a"
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api') order by 3",
+    ):
+        found.setdefault((table, role), []).append(column)
+    assert {key: " ".join(columns) for key, columns in found.items()} == INSERTABLE
+
+
+def test_columns_that_are_granted_are_not_generated(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select attrelid::regclass || '.' || attname from pg_attribute join pg_class c on c.oid = attrelid"
+        " where relnamespace::regnamespace::text = 'rag' and attacl is not null and attgenerated <> ''",
+    )
+
+
+def test_only_the_stores_roles_have_grants(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select c.oid::regclass::text, a.grantee from pg_class c cross join lateral aclexplode(relacl) a"
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and (a.grantee = 0 or a.grantee::regrole::text not like 'rag\\_%' or a.is_grantable)",
+    )
+
+
+def test_no_privilege_waits_for_objects_to_come(catalog: Connection) -> None:
+    assert not rows(catalog, "select defaclrole::regrole::text, defaclacl::text from pg_default_acl")
+
+
+def test_no_runtime_role_reaches_the_side_tables(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select r from unnest(%s::text[]) as r where has_schema_privilege(r, 'rag_index', 'usage')",
+        [role for role in RUN_TIME if role != "rag_search"] + list(LOGINS),
+    )
+
+
+def test_nobody_logs_in_as_a_role_of_the_store_and_none_is_above_the_wall(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select rolname::text from pg_roles where rolname like 'rag\\_%'"
+        " and (rolcanlogin or rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication)",
+    )
+
+
+def test_groups_lead_to_no_role_beyond_reading(catalog: Connection) -> None:
+    """Whoever is in a group is a reader; nobody becomes owner, binder or recorder through one."""
+    assert set(
+        rows(
+            catalog,
+            "select member::regrole::text, roleid::regrole::text from pg_auth_members"
+            " where member::regrole::text like 'rag\\_%'",
+        )
+    ) == {(role, "rag_reader") for role in ("rag_curator", "rag_publisher", "rag_reviewer", "rag_recorder")}
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_a_login_reaches_only_its_groups(catalog: Connection, login: str) -> None:
+    reachable = rows(
+        catalog,
+        "select rolname::text from pg_roles where pg_has_role(%s, oid, 'member') and rolname <> %s",
+        login,
+        login,
+    )
+    groups = {f"rag_{group}" for group in LOGINS[login][1]}
+    assert set(reachable) == groups | ({"rag_reader"} if groups - {"rag_auditor"} else set())
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_a_login_creates_nothing(catalog: Connection, login: str) -> None:
+    assert not rows(
+        catalog,
+        "select nspname::text from pg_namespace where has_schema_privilege(%s, oid, 'create')",
+        login,
+    )
+    assert rows(
+        catalog,
+        "select has_database_privilege(%s, current_database(), 'create'),"
+        " has_database_privilege(%s, current_database(), 'temporary')",
+        login,
+        login,
+    ) == [(False, False)]
+
+
+# Comments
+
+
+def test_every_object_says_what_it_is_for(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select oid::regclass::text from pg_class where relkind in ('r', 'p', 'v')"
+        " and relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and obj_description(oid, 'pg_class') is null and oid <> %s::regclass"
+        " union all select oid::regprocedure::text from pg_proc"
+        " where pronamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and obj_description(oid, 'pg_proc') is null"
+        " union all select nspname::text from pg_namespace where nspname like 'rag%%'"
+        " and obj_description(oid, 'pg_namespace') is null",
+        NO_TENANT,
+    )

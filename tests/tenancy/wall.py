@@ -1,0 +1,650 @@
+"""The probe of the wall between tenants: what each login can get and do, written down so that two walls compare.
+
+A tenant stands behind two walls: permissive policies say what a login may see and add, restrictive fences keep it
+inside whatever permissive policy somebody adds. A probe looks at the store as it is, then with each wall alone:
+
+``tables``      rows that each session sees in each table, and what it may insert for each tenant
+``wide``        the same after a careless administrator: everything granted, policies that allow everything, so that
+                only the fences hold
+``unfenced``    the same without fences, so that only the permissive policies hold
+``keys``        what the owner's, the binder's and the recorder's roles can do, through logins that get them
+``views``       rows of each view of ``rag_api``
+``functions``   each function of ``rag_api``, called for a victim's evidence and for evidence that does not exist
+``writes``      update, delete, truncate, lock, copy, merge on each table
+``binding``     ways to get a tenant without its grant
+
+Every connection is a real login. What a probe does to the rows is rolled back; policies and grants are changed and put
+back, so hand it a clone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, LiteralString, Self
+
+import psycopg
+from psycopg import sql
+
+from rag_sql._embedded import SUPERUSER
+from tests.conftest import CASE, QUERY, QUESTION, Database
+
+Cursor = psycopg.Cursor[Any]
+Connection = psycopg.Connection[Any]
+Result = dict[str, Any]
+
+#: Logins of the probe's own: the groups they join and the tenants they are bound to. The last three get roles that no
+#: run-time login has, while a probe runs.
+EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "northwind_publisher": (("northwind",), ("rag_publisher",)),
+    "owner_key": ((), ()),
+    "binder_key": ((), ()),
+    "recorder_key": (("northwind",), ()),
+}
+KEYS = {"owner_key": "rag_owner", "binder_key": "rag_binder", "recorder_key": "rag_recorder"}
+
+#: Who looks, and the tenant that is asserted.
+SESSIONS: tuple[tuple[str, str | None], ...] = (
+    ("acme_reader", "acme"),
+    ("acme_reader", None),
+    ("acme_curator", "acme"),
+    ("acme_reviewer", "acme"),
+    ("northwind_reader", "northwind"),
+    ("northwind_curator", "northwind"),
+    ("northwind_curator", "acme"),
+    ("northwind_publisher", "northwind"),
+    ("both_reader", "northwind"),
+    ("unbound_reader", None),
+    ("unbound_reader", "acme"),
+    ("publisher", "public"),
+    ("public_curator", "public"),
+    ("auditor", None),
+    ("outsider", None),
+    ("outsider", "acme"),
+)
+
+SESSION_NAMES = tuple(f"{login} as {tenant}" for login, tenant in SESSIONS)
+
+#: Sessions that must get nothing of acme's.
+STRANGERS = tuple(name for name in SESSION_NAMES if not name.startswith(("acme_", "auditor")))
+
+#: Texts that stand only in one tenant's rows, and in no argument of the probe.
+MARKS = {
+    "acme": ("acme-secret", "until the auditor closes the case"),
+    "northwind": ("northwind-secret", "was approved for us"),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Evidence of one tenant, to be named in arguments."""
+
+    length: int
+    question_id: str
+    packet_id: str
+
+
+NOTHING = Target(179, "no-such-question", "00000000-0000-4000-8000-000000000000")
+
+_DOCUMENT = {"acme": ("HOLD-7", 2), "northwind": ("PRIVATE", 1), "public": ("GW-241", 3), "nowhere": ("NO-SUCH", 2)}
+
+CLAIMS = (
+    '[{"text": "x", "fact": "audit-constraint", "tenant": "%(tenant)s", "document_id": "%(document_id)s",'
+    ' "version": %(version)s, "span_id": "s1"}]'
+)
+CONTENT = (
+    '{"case": [], "facts": [{"fact": "known-issue",'
+    ' "propositions": [{"quote": "Gateway %(t)s", "clauses": ["%(t)s clause"]}]}]}'
+)
+
+# What is inserted into each table for a tenant: columns a run-time role is granted.
+INSERTS: dict[str, LiteralString] = {
+    "rag.tenant": "insert into rag.tenant (tenant) values (%(tenant)s || '-2')",
+    "rag_auth.membership": "insert into rag_auth.membership (login, tenant) values (session_user, %(tenant)s)",
+    "rag.version": "insert into rag.version (tenant, document_id, version, body) values (%(tenant)s, 'X', 1, 'x')",
+    "rag.withdrawal": (
+        "insert into rag.withdrawal (tenant, document_id, version) values (%(tenant)s, %(document_id)s, %(version)s)"
+    ),
+    "rag.span": (
+        "insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)"
+        " values (%(tenant)s, %(document_id)s, %(version)s, 's9', 'known-issue', 'a', 1)"
+    ),
+    "rag.contract": (
+        "insert into rag.contract (tenant, question_id, version, content) values (%(tenant)s, 'x', 1, %(content)s)"
+    ),
+    "rag.packet": (
+        "insert into rag.packet (tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned,"
+        " case_facts, query, k, method, valid_at, known_at, required, missing, preimage)"
+        " values (%(tenant)s, 'AskForEvidence', %(question)s, 'public', 1, false, '{}', 'x', 1, 'x', now(), now(),"
+        " '{}', '{}', 'x')"
+    ),
+    "rag.packet_source": (
+        "insert into rag.packet_source"
+        " (tenant, packet_id, position, score, document_tenant, document_id, version, range_start, range_end)"
+        " values (%(tenant)s, %(packet_id)s, 99, 1, 'public', 'GW-241', 3, 0, 1)"
+    ),
+    "rag.packet_span": (
+        "insert into rag.packet_span (tenant, packet_id, position, document_tenant, document_id, version, span_id)"
+        " values (%(tenant)s, %(packet_id)s, 1, 'public', 'GW-241', 3, 's1')"
+    ),
+    "rag.approval": (
+        "insert into rag.approval"
+        " (tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims)"
+        " values (%(tenant)s, 'x', 'x', 1, %(packet_id)s, 'x', 'approved', '[]')"
+    ),
+}
+TABLES = tuple(INSERTS)
+
+_SELECTION = "array[row(%(tenant)s, %(document_id)s, %(version)s, 0, %(length)s)::rag.source_ref]"
+_CONTRACT = f"'public', '{QUESTION}', 1"
+_REQUEST = f"'{QUESTION}', %(query)s, %(case)s, 5"
+
+# A call of each function of rag_api whose arguments would reach a target's data.
+CALLS: dict[str, str] = {
+    "_check_case": "select rag_api._check_case(%(content)s, '{}')",
+    "_check_claims": "select rag_api._check_claims(%(claims)s)",
+    "_check_request": "select rag_api._check_request(%(query)s, 5)",
+    "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
+    "_number": "select rag_api._number(1)",
+    "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
+    "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
+    "_sources": f"select rag_api._sources({_SELECTION}, array[1], null)",
+    "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
+    "_text": "select rag_api._text('x')",
+    "_utc": "select rag_api._utc('2026-01-01')",
+    "_verdicts": f"select * from rag_api._verdicts({_CONTRACT}, {_SELECTION}, %(claims)s)",
+    "_writable_tenant": "select rag_api._writable_tenant()",
+    "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
+    "approve": (
+        "select rag_api.approve(%(packet_id)s, %(claims)s,"
+        " (select shown_digest from rag_api.review_packet(%(packet_id)s, %(claims)s) limit 1))"
+    ),
+    "bind": "select rag_api.bind(%(tenant)s)",
+    "candidates": "select * from rag_api.candidates(%(query)s, %(case)s, 9)",
+    "check_claims": f"select * from rag_api.check_claims({_CONTRACT}, {_SELECTION}, %(claims)s)",
+    "corpus_fingerprint": "select rag_api.corpus_fingerprint()",
+    "decide": f"select * from rag_api.decide({_REQUEST})",
+    "draft_preimage": "select rag_api.draft_preimage(%(claims)s)",
+    "eligibility": "select * from rag_api.eligibility(%(case)s)",
+    "evidence_changes": "select * from rag_api.evidence_changes(%(packet_id)s)",
+    "evidence_preimage": f"select rag_api.evidence_preimage({_CONTRACT}, '{{}}', {_SELECTION})",
+    "explain": f"select * from rag_api.explain({_REQUEST})",
+    "global_ranking": "select * from rag_api.global_ranking(%(tenant)s, %(query)s, %(case)s)",
+    "load_documents": "select * from rag_api.load_documents(%(documents)s)",
+    "missing_facts": f"select * from rag_api.missing_facts(%(tenant)s, %(question_id)s, 1, {_SELECTION})",
+    "packet_document": "select rag_api.packet_document(%(packet_id)s)",
+    "ranking": "select * from rag_api.ranking(%(query)s, %(case)s)",
+    "record_packet": f"select rag_api.record_packet({_REQUEST})",
+    "require_approval": "select * from rag_api.require_approval(%(packet_id)s, %(claims)s)",
+    "review_packet": "select * from rag_api.review_packet(%(packet_id)s, %(claims)s)",
+    "selection": "select * from rag_api.selection(%(query)s, %(case)s, 9)",
+    "version_status": "select * from rag_api.version_status()",
+    "withdraw_version": "select rag_api.withdraw_version(%(document_id)s, %(version)s)",
+    "witnesses": f"select * from rag_api.witnesses({_CONTRACT}, {_SELECTION})",
+}
+
+#: Functions that read no table: what they return is made of their arguments.
+PURE = {
+    "_check_case",
+    "_check_claims",
+    "_check_request",
+    "_document_problems",
+    "_number",
+    "_stated_time",
+    "_text",
+    "_utc",
+    "draft_preimage",
+}
+
+# Ways to change, stop or copy what is stored: {table}.
+WRITES: dict[str, LiteralString] = {
+    "update": "update {table} set tenant = tenant",
+    "update where": "update {table} set tenant = tenant where tenant = 'acme'",
+    "update to acme": "update {table} set tenant = 'acme'",
+    "delete": "delete from {table}",
+    "delete where": "delete from {table} where tenant = 'acme'",
+    "delete returning": "delete from {table} returning 1",
+    "merge": "merge into {table} t using (values (1)) s(x) on true when matched then delete",
+    "truncate": "truncate {table} cascade",
+    "lock exclusive": "lock table {table} in access exclusive mode nowait",
+    "lock share": "lock table {table} in share mode nowait",
+    "lock row exclusive": "lock table {table} in row exclusive mode nowait",
+    "select for update": "select from {table} for update",
+    "select for key share": "select from {table} for key share",
+    "copy from": "copy {table} from stdin",
+    "disable": "alter table {table} disable row level security",
+    "disable trigger": "alter table {table} disable trigger all",
+    "drop": "drop table {table}",
+    "references": "create table public.spy (t text references {table})",
+    "comment": "comment on table {table} is 'x'",
+}
+
+# Statements that would get a tenant without its grant; each is followed by a look at every version.
+BINDINGS: dict[str, tuple[LiteralString, ...]] = {
+    "local setting": ("set local rag.tenant = 'acme'",),
+    "session setting": ("set rag.tenant = 'acme'",),
+    "a tenant that does not exist": ("set local rag.tenant = 'nowhere'",),
+    "spaces": ("set local rag.tenant = ' acme'",),
+    "capitals": ("set local rag.tenant = 'ACME'",),
+    "a list": ("set local rag.tenant = 'northwind,acme'",),
+    "a quote": ("set local rag.tenant = 'acme''--'",),
+    "empty": ("set local rag.tenant = ''",),
+    "reset": ("set local rag.tenant = 'acme'", "reset rag.tenant"),
+    "owner": ("set role rag_owner",),
+    "recorder": ("set role rag_recorder",),
+    "binder": ("set role rag_binder",),
+    "search": ("set role rag_search",),
+    "auditor": ("set role rag_auditor",),
+    "superuser": ("set role postgres",),
+    "another login": ("set role acme_reader",),
+    "another session": ("set session authorization acme_reader",),
+    "own membership": ("insert into rag_auth.membership (login, tenant) values (session_user, 'acme')",),
+    "grant function": ("select rag_auth.grant_tenant('acme', session_user::text)",),
+    "tenant function": ("select rag_auth.add_tenant('acme2')",),
+    "revoke function": ("select rag_auth.revoke_tenant('acme', 'acme_reader')",),
+    "own function": ("create function rag_auth.tenant2() returns text return 'acme'",),
+    "own schema": ("create schema mine",),
+    "temporary table": ("create temporary table membership (login text, tenant text)",),
+    "temporary function": ("create function pg_temp.tenant() returns text return 'acme'",),
+    "row security off": ("set local row_security = off",),
+    "replica": ("set local session_replication_role = replica",),
+}
+
+# A switch in the middle of one statement.
+SWITCHES: dict[str, LiteralString] = {
+    "in where": "select tenant from rag.version where set_config('rag.tenant', 'acme', true) is not null",
+    "in from": (
+        "select v.tenant from (select set_config('rag.tenant', 'acme', true) offset 0) s, rag.version v"
+        " where s.set_config is not null"
+    ),
+    "in a one-time filter": (
+        "select tenant from rag.version where (select set_config('rag.tenant', 'acme', true)) is not null"
+    ),
+    "in a materialized query": (
+        "with a as materialized (select tenant from rag.version),"
+        " s as materialized (select set_config('rag.tenant', 'acme', true) from a),"
+        " b as materialized (select tenant from rag.version where (select count(*) from s) > 0)"
+        " select tenant from a union all select tenant from b"
+    ),
+    "in a select list": (
+        "select tenant, set_config('rag.tenant', 'acme', true), (select count(*) from rag.packet) from rag.version"
+    ),
+}
+
+
+# The database to probe
+
+
+def prepare(database: Database) -> None:
+    """Give acme and northwind a row of everything, on top of the gateway corpus."""
+    with database.connect(SUPERUSER, autocommit=True) as connection:
+        for login, (tenants, groups) in EXTRA_LOGINS.items():
+            with suppress(psycopg.errors.DuplicateObject):
+                connection.execute(sql.SQL("create role {} login").format(sql.Identifier(login)))
+            for group in groups:
+                connection.execute(sql.SQL("grant {} to {}").format(sql.Identifier(group), sql.Identifier(login)))
+            for tenant in tenants:
+                connection.execute("select rag_auth.grant_tenant(%s, %s)", (tenant, login))
+    for tenant, question, curator, reader, reviewer in (
+        ("acme", "hold-question", "acme_curator", "acme_reader", "acme_reviewer"),
+        ("northwind", "private-question", "northwind_curator", "northwind_reader", "northwind_curator"),
+    ):
+        values = {"t": f"{tenant}-secret", "question": question}
+        with _as(database, curator, tenant) as cursor:
+            cursor.execute(
+                "select rag_api.load_documents(jsonb_build_array("
+                " jsonb_build_object('id', %(t)s || '-document', 'version', 1, 'title', %(t)s, 'source', %(t)s,"
+                "  'body', 'Gateway ' || %(t)s, 'spans', jsonb_build_array(jsonb_build_object("
+                "   'id', %(t)s, 'fact', 'known-issue', 'quote', 'Gateway ' || %(t)s))),"
+                " jsonb_build_object('id', %(t)s || '-withdrawn', 'version', 1, 'body', %(t)s)))",
+                values,
+            )
+            cursor.execute(
+                "select rag_api.withdraw_version(%(t)s || '-withdrawn', 1, '2026-01-01', %(t)s || ' note')", values
+            )
+            cursor.execute(
+                "select rag_api.add_contract(%(question)s, 1, %(content)s)", {**values, "content": CONTENT % values}
+            )
+        with _as(database, reader, tenant) as cursor:
+            cursor.execute("select rag_api.record_packet(%(question)s, 'Gateway ' || %(t)s, '{}', 3)", values)
+        with _as(database, reviewer, tenant) as cursor:
+            cursor.execute(
+                "select rag_api.approve(p.packet_id, c, r.shown_digest, 'approved', %(t)s || ' name', %(t)s || ' note')"
+                " from rag.packet p, jsonb_build_array(jsonb_build_object('text', %(t)s || ' clause', 'fact',"
+                "  'known-issue', 'tenant', p.tenant, 'document_id', %(t)s || '-document', 'version', 1,"
+                "  'span_id', %(t)s)) c, rag_api.review_packet(p.packet_id, c) r",
+                values,
+            )
+
+
+@contextmanager
+def _as(database: Database, login: str, tenant: str | None) -> Iterator[Cursor]:
+    """A transaction of a login that asserts a tenant; committed."""
+    with database.connect(login) as connection, connection.cursor() as cursor:
+        assert_tenant(cursor, tenant)
+        yield cursor
+
+
+def assert_tenant(cursor: Cursor, tenant: str | None) -> None:
+    """Assert a tenant as anyone can, without the proof that rag_api.bind asks for."""
+    cursor.execute("select set_config('rag.tenant', %s, true)", (tenant or "",))
+
+
+def targets(connection: Connection) -> dict[str, Target]:
+    """What the strangers will be after, by tenant; `nowhere` is what does not exist."""
+    found = {"nowhere": NOTHING}
+    for tenant, length, question_id, packet_id in connection.execute(
+        "select p.tenant, v.body_length, p.question_id, p.packet_id::text"
+        " from rag.packet p join rag.version v on v.tenant = p.tenant and v.document_id in ('HOLD-7', 'PRIVATE')"
+    ):
+        found[tenant] = Target(length, question_id, packet_id)
+    return found
+
+
+def relations(connection: Connection, kinds: str, *schemas: str) -> list[str]:
+    """Relations of the kinds (`r`, `p`, `v`, ...) by qualified name, from the catalog."""
+    return [
+        name
+        for (name,) in connection.execute(
+            "select c.oid::regclass::text from pg_class c where c.relnamespace::regnamespace::text = any (%s)"
+            " and c.relkind::text = any (%s) order by 1",
+            (list(schemas), list(kinds)),
+        )
+    ]
+
+
+# The probe
+
+
+class Sessions:
+    """Connections to one database, by login; opened when they are first needed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._stack = ExitStack()
+        self._open: dict[str, Connection] = {}
+
+    def __enter__(self) -> Self:
+        self.admin = self._stack.enter_context(self._database.connect(SUPERUSER, autocommit=True))
+        for login, role in KEYS.items():
+            names = (sql.Identifier(role), sql.Identifier(login))
+            self.admin.execute(sql.SQL("grant {} to {}").format(*names))
+            self._stack.callback(self.admin.execute, sql.SQL("revoke {} from {}").format(*names))
+        self.targets = targets(self.admin)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def look(self, login: str, tenant: str | None) -> Iterator[Cursor]:
+        """A transaction of a login that asserts a tenant; rolled back."""
+        if login not in self._open:
+            self._open[login] = self._stack.enter_context(self._database.connect(login))
+        connection = self._open[login]
+        try:
+            with connection.cursor() as cursor:
+                assert_tenant(cursor, tenant)
+                cursor.execute("savepoint attempt")
+                yield cursor
+        finally:
+            connection.rollback()
+
+    def everyone(self) -> Iterator[tuple[str, Cursor]]:
+        """Every session of the probe, by name, in a transaction of its own."""
+        for name, (login, tenant) in zip(SESSION_NAMES, SESSIONS, strict=True):
+            with self.look(login, tenant) as cursor:
+                yield name, cursor
+
+
+def probe(database: Database) -> dict[str, Any]:
+    """Everything each session can get and do, by stage and session."""
+    with Sessions(database) as sessions:
+        return look_at_tables(sessions) | _by_stage(_more_facts(sessions))
+
+
+def look_at_tables(sessions: Sessions) -> dict[str, Any]:
+    """The part of a probe that is about tables."""
+    return _by_stage(_facts(sessions, TABLES))
+
+
+def _by_stage(facts: Iterator[tuple[str, str, Result]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for stage, session, result in facts:
+        found.setdefault(stage, {}).setdefault(session, {}).update(result)
+    return found
+
+
+def first_difference(sessions: Sessions, expected: dict[str, Any], tables: Sequence[str] = TABLES) -> str | None:
+    """Where tables look other than they did: the first stage and session, or None. Looks no further."""
+    with closing(_facts(sessions, tables)) as facts:
+        for stage, session, result in facts:
+            if any(expected[stage][session][table] != seen for table, seen in result.items()):
+                return f"{stage}, {session}"
+    return None
+
+
+def _facts(sessions: Sessions, tables: Sequence[str]) -> Generator[tuple[str, str, Result]]:
+    """What is seen of tables and added to them: as the store is, then with each of the two walls alone."""
+    for name, cursor in sessions.everyone():
+        yield "tables", name, _look(cursor, tables, sessions.targets)
+    yield from _key_facts("keys", sessions, tables)
+    with _wide_open(sessions.admin, tables):
+        for name, cursor in sessions.everyone():
+            yield "wide", name, _look(cursor, tables, sessions.targets)
+    with without_policies(sessions.admin, tables, sql.SQL("not polpermissive")):
+        for name, cursor in sessions.everyone():
+            yield "unfenced", name, _look(cursor, tables, sessions.targets)
+        yield from _key_facts("unfenced keys", sessions, tables)
+
+
+def _key_facts(stage: str, sessions: Sessions, tables: Sequence[str]) -> Iterator[tuple[str, str, Result]]:
+    """What the roles behind the store can do, which forced row-level security holds too."""
+    for login in KEYS:
+        with sessions.look(login, "northwind" if login == "recorder_key" else None) as cursor:
+            result = _look(cursor, tables, sessions.targets)
+            for table in tables:
+                for verb, statement in (("changes", "update {} set tenant = tenant"), ("removes", "delete from {}")):
+                    query = sql.SQL(statement + " returning tenant, null").format(_identifier(table))
+                    result[table][verb] = _attempt(cursor, query, by_tenant=True)
+            yield stage, login, result
+
+
+def _look(cursor: Cursor, tables: Sequence[str], known: dict[str, Target]) -> Result:
+    return {table: {"sees": _rows(cursor, table), "adds": _adds(cursor, table, known)} for table in tables}
+
+
+def _rows(cursor: Cursor, relation: str) -> Result:
+    """Rows of a relation by tenant, and the tenants whose texts stand in them."""
+    statement = sql.SQL("select to_jsonb(r) ->> 'tenant', r::text from {} r").format(_identifier(relation))
+    return _attempt(cursor, statement, by_tenant=True)
+
+
+def _adds(cursor: Cursor, table: str, known: dict[str, Target]) -> dict[str, str]:
+    """What becomes of an insert for each tenant: its SQLSTATE, or `ok`."""
+    return {
+        tenant: _attempt(cursor, INSERTS[table], arguments(known, tenant))["state"]
+        for tenant in ("acme", "northwind", "public", "nowhere")
+    }
+
+
+def arguments(known: dict[str, Target], tenant: str) -> dict[str, Any]:
+    """Arguments of the statements, for a victim."""
+    target = known.get(tenant, NOTHING)
+    document_id, version = _DOCUMENT[tenant]
+    place = {"tenant": tenant, "document_id": document_id, "version": version}
+    return {
+        **place,
+        "length": target.length,
+        "question_id": target.question_id,
+        "packet_id": target.packet_id,
+        "claims": CLAIMS % place,
+        "content": CONTENT % {"t": "x"},
+        "documents": f'[{{"id": "{document_id}", "version": {version}, "body": "x"}}]',
+        "query": QUERY,
+        "question": QUESTION,
+        "case": json.dumps(CASE),
+    }
+
+
+def _attempt(
+    cursor: Cursor, statement: str | sql.Composed, values: dict[str, Any] | None = None, *, by_tenant: bool = False
+) -> Result:
+    """Run a statement and take it back: what came of it."""
+    try:
+        cursor.execute(statement.encode() if isinstance(statement, str) else statement, values)
+        rows = cursor.fetchall() if cursor.description else []
+    except psycopg.Error as error:
+        said = re.sub(r"(?<![\w-])(acme|nowhere)(?![\w-])", "<tenant>", _everything(error))
+        return {"state": error.sqlstate, "error": _scrub(said, values)}
+    finally:
+        cursor.execute("rollback to attempt")
+    text = "\n".join(sorted(_text(row) for row in rows))
+    result: Result = {
+        "state": "ok",
+        "rows": len(rows),
+        "texts": [tenant for tenant, marks in MARKS.items() if any(mark in text for mark in marks)],
+    }
+    if by_tenant:
+        owners = [str(row[0]) for row in rows]
+        result["rows"] = {tenant: owners.count(tenant) for tenant in sorted(set(owners))}
+    else:
+        result["digest"] = hashlib.sha256(_scrub(text, values).encode()).hexdigest()
+    return result
+
+
+def _everything(error: psycopg.Error) -> str:
+    """All that an error says to whoever gets it."""
+    said = error.diag
+    fields = (said.message_primary, said.message_detail, said.message_hint, said.column_name, said.table_name)
+    return " | ".join(field for field in fields if field)
+
+
+def _text(value: Any) -> str:
+    """A value as searchable text: bytes as the text they hold."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, tuple | list):
+        return "|".join(_text(item) for item in value)
+    if isinstance(value, dict):
+        return "|".join(f"{key}={_text(item)}" for key, item in value.items())
+    return str(value)
+
+
+_CHANGING = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:\d\d)?)?"
+)
+
+
+def _scrub(text: str, values: dict[str, Any] | None) -> str:
+    """Without the caller's own words, numbers of packets, and times: what is left must not tell victims apart."""
+    for name in ("claims", "packet_id", "document_id", "question_id", "tenant"):
+        if values is not None:
+            text = re.sub(rf"(?<![\w-]){re.escape(str(values[name]))}(?![\w-])", f"<{name}>", text)
+    return _CHANGING.sub("<changing>", text)
+
+
+def _identifier(relation: str) -> sql.Identifier:
+    return sql.Identifier(*relation.split("."))
+
+
+def _more_facts(sessions: Sessions) -> Iterator[tuple[str, str, Result]]:
+    """Views, functions, changes, bindings."""
+    views = relations(sessions.admin, "vmf", "rag_api")
+    for name, cursor in sessions.everyone():
+        yield "views", name, {view: _rows(cursor, view) for view in views}
+    for name, cursor in sessions.everyone():
+        victims = ("acme", "nowhere", "northwind") if name.endswith(" as northwind") else ("acme", "nowhere")
+        yield (
+            "functions",
+            name,
+            {
+                function: {victim: _attempt(cursor, call, arguments(sessions.targets, victim)) for victim in victims}
+                for function, call in CALLS.items()
+            },
+        )
+    for name, cursor in sessions.everyone():
+        yield "writes", name, {table: _writes(cursor, table) for table in TABLES}
+    for name, (login, tenant) in zip(SESSION_NAMES, SESSIONS, strict=True):
+        yield "binding", name, {way: _bound(sessions, login, tenant, way) for way in BINDINGS}
+        yield "binding", name, {way: _switched(sessions, login, tenant, way) for way in SWITCHES}
+
+
+def _writes(cursor: Cursor, table: str) -> dict[str, str]:
+    return {
+        write: _attempt(cursor, sql.SQL(statement).format(table=_identifier(table)))["state"]
+        for write, statement in WRITES.items()
+    }
+
+
+def _bound(sessions: Sessions, login: str, tenant: str | None, way: str) -> Result:
+    with sessions.look(login, tenant) as cursor:
+        for statement in BINDINGS[way]:
+            try:
+                cursor.execute(statement)
+            except psycopg.Error as error:
+                return {"state": "refused", "error": error.sqlstate}
+        cursor.execute("savepoint attempt")
+        return _rows(cursor, "rag.version")
+
+
+def _switched(sessions: Sessions, login: str, tenant: str | None, way: str) -> Result:
+    with sessions.look(login, tenant) as cursor:
+        return _attempt(cursor, SWITCHES[way], by_tenant=True)
+
+
+# Changing the wall
+
+
+@contextmanager
+def _wide_open(admin: Connection, tables: Sequence[str]) -> Iterator[None]:
+    """A careless administrator: tables readable and insertable by every reader, all rows."""
+    for table in tables:
+        admin.execute(
+            sql.SQL(
+                "create policy wide_select on {table} for select to public using (true);"
+                "create policy wide_insert on {table} for insert to public with check (true);"
+                "grant insert on {table} to rag_reader"
+            ).format(table=_identifier(table))
+        )
+    try:
+        yield
+    finally:
+        for table in tables:
+            admin.execute(
+                sql.SQL(
+                    "drop policy wide_select on {table}; drop policy wide_insert on {table};"
+                    "revoke insert on {table} from rag_reader"
+                ).format(table=_identifier(table))
+            )
+
+
+@contextmanager
+def without_policies(admin: Connection, tables: Sequence[str], condition: sql.Composable) -> Iterator[None]:
+    """Drop the policies of tables for which a condition on pg_policy holds, and create them again."""
+    dropped = admin.execute(
+        sql.SQL(
+            "select format('drop policy %%I on %%s', polname, polrelid::regclass), format("
+            " 'create policy %%I on %%s as %%s for %%s to %%s%%s%%s', polname, polrelid::regclass,"
+            " case when polpermissive then 'permissive' else 'restrictive' end,"
+            " case polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update'"
+            "  when 'd' then 'delete' else 'all' end,"
+            " (select string_agg(case r when 0 then 'public' else r::regrole::text end, ', ') from unnest(polroles) r),"
+            " ' using (' || pg_get_expr(polqual, polrelid) || ')',"
+            " ' with check (' || pg_get_expr(polwithcheck, polrelid) || ')')"
+            " from pg_policy where polrelid::regclass::text = any (%s) and {}"
+        ).format(condition),
+        (list(tables),),
+    ).fetchall()
+    for drop, _ in dropped:
+        admin.execute(drop)
+    try:
+        yield
+    finally:
+        for _, create in dropped:
+            admin.execute(create)
