@@ -122,16 +122,19 @@ class EmbeddedServer:
             raise EmbeddedUnavailable(trouble % "stop")
         gate = _open(self.home / "start.lock")  # one starter at a time saves processes
         supervisor = _open(self.home / "supervisor.lock")
+        ready = _open(self.home / "ready.lock")
         starter: subprocess.Popen[str] | None = None
         try:
             while True:
                 state = self._ask()
                 if not _lock(supervisor, fcntl.LOCK_SH):
-                    if state == "ready":
+                    # Asked a moment ago, an orphan may have answered that a new supervisor is about to stop.
+                    if state == "ready" and not _lock(ready, fcntl.LOCK_SH):
                         return
                 elif starter is None and _lock(gate, fcntl.LOCK_EX):  # no supervisor: a server is an orphan
                     starter = _start_supervisor(self.home)
                 fcntl.flock(supervisor, fcntl.LOCK_UN)
+                fcntl.flock(ready, fcntl.LOCK_UN)
                 if starter is not None and starter.poll() is not None:
                     finished, starter = starter, None
                     _finish(finished)
@@ -141,6 +144,7 @@ class EmbeddedServer:
         finally:
             os.close(gate)
             os.close(supervisor)
+            os.close(ready)
             if starter is not None:
                 starter.kill()  # not the supervisor: that one sees that nobody is left
                 _finish(starter)
@@ -265,6 +269,7 @@ class _Supervisor:
         self.home, self.data, self.sockets = home, home / "db" / "pg", _socket_folder(home)
         self.socket = self.sockets / f".s.PGSQL.{_PORT}"
         self.users = _open(home / "users.lock")
+        self.ready = _open(home / "ready.lock")  # held while the server that answers is this supervisor's
         self.stopping = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.request_stop)
@@ -316,6 +321,7 @@ class _Supervisor:
         crashes = 0
         while (server := self.start()) is not None:
             began = time.monotonic()
+            fcntl.flock(self.ready, fcntl.LOCK_EX)  # waits out clients that probe it
             os.write(tell, b"1")
             os.dup2(self.log, sys.stderr.fileno())  # what follows isn't for the starter
             while server.poll() is None and self.socket.exists():  # a swept /tmp is repaired by a new start
@@ -323,6 +329,7 @@ class _Supervisor:
                     _stop(server)
                     return
                 time.sleep(0.1)
+            fcntl.flock(self.ready, fcntl.LOCK_UN)
             if server.poll() == 0:
                 return  # somebody stopped it on purpose; the next user starts it again
             _stop(server)
