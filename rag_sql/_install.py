@@ -151,15 +151,18 @@ def _status(connection: sa.Connection) -> Status:
     scripts = ScriptDirectory.from_config(_alembic(connection))
     head = scripts.get_current_head()
     assert head is not None
+    # From the catalog: a login that may install need not be able to look into the namespace.
     row = connection.execute(
         sa.text(
             "select current_setting('server_version'), current_database(), session_user::text,"
-            " to_regclass('rag.alembic_version') is not null"
+            " exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
+            " where n.nspname = 'rag' and c.relname = 'alembic_version')"
         )
     ).one()
     revision: str | None = None
     if row[3]:
-        revision = connection.execute(sa.text("select version_num from rag.alembic_version")).scalar()
+        with _as_owner_where_allowed(connection):
+            revision = connection.execute(sa.text("select version_num from rag.alembic_version")).scalar()
     if revision is None:
         state = "not installed"
     elif revision == head:
@@ -169,6 +172,17 @@ def _status(connection: sa.Connection) -> Status:
     else:
         state = "newer"
     return Status(state, revision, head, row[0], row[1], row[2])
+
+
+@contextmanager
+def _as_owner_where_allowed(connection: sa.Connection) -> Iterator[None]:
+    """An installing login reads as the owner, since it inherits nothing; any other login reads as itself."""
+    if connection.execute(sa.text("select pg_has_role('rag_owner', 'set')")).scalar():
+        _act_as_owner(connection)
+        yield
+        connection.exec_driver_sql("reset role")
+    else:
+        yield
 
 
 def _alembic_command(name: Literal["stamp", "upgrade"], connection: sa.Connection, revision: str) -> None:

@@ -397,6 +397,8 @@ class Approval:
     reviewer_login, reviewer_name : str, str or None
         The session's login; the name that the application stated.
     note : str or None
+    withheld : tuple of int
+        Positions, from 1, of claims that were shown as withheld; they may not be said.
     recorded_at : datetime
     """
 
@@ -408,6 +410,7 @@ class Approval:
     reviewer_login: str
     reviewer_name: str | None
     note: str | None
+    withheld: tuple[int, ...]
     recorded_at: datetime
 
 

@@ -73,7 +73,7 @@ APPROVE = _statement(
 
 REQUIRE_APPROVAL = _statement(
     "select packet_id::text, evidence_digest, draft_digest, shown_digest, decision_number, reviewer_login,"
-    " reviewer_name, note, recorded_at"
+    " reviewer_name, note, withheld, recorded_at"
     " from rag_api.require_approval(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb))"
 )
 

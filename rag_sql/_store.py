@@ -441,7 +441,7 @@ class Tenant:
         """
         (row,) = self._rows(_statements.REQUIRE_APPROVAL, packet_id=packet_id, claims=claims_json(claims))
         digests = {key: row[key].hex() for key in ("evidence_digest", "draft_digest", "shown_digest")}
-        return Approval(**{**row, **digests})
+        return Approval(**{**row, **digests, "withheld": tuple(row["withheld"])})
 
     # Looking
 

@@ -22,7 +22,7 @@ begin
       from pg_catalog.pg_class c
       where c.relnamespace = 'rag_api'::regnamespace and c.relkind in ('v', 'r')
       union all
-      select 'function', p.oid::regprocedure::text
+      select 'routine', p.oid::regprocedure::text
       from pg_catalog.pg_proc p
       where p.pronamespace = 'rag_api'::regnamespace
     loop
@@ -51,12 +51,21 @@ begin
     join pg_catalog.pg_class c on c.oid = w.ev_class
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where d.classid = 'pg_rewrite'::regclass and w.oid = d.objid
+    union all
+    select n.nspname
+    from pg_catalog.pg_policy p
+    join pg_catalog.pg_class c on c.oid = p.polrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where d.classid = 'pg_policy'::regclass and p.oid = d.objid
   ) as holder
-  where d.deptype = 'n'
+  where d.deptype in ('n', 'a')
     and holder.nspname <> 'rag_api'
-    and (
-      d.refobjid in (select oid from pg_catalog.pg_class where relnamespace = 'rag_api'::regnamespace)
-      or d.refobjid in (select oid from pg_catalog.pg_proc where pronamespace = 'rag_api'::regnamespace)
+    and d.refobjid in (
+      select oid from pg_catalog.pg_class where relnamespace = 'rag_api'::regnamespace
+      union all
+      select oid from pg_catalog.pg_proc where pronamespace = 'rag_api'::regnamespace
+      union all
+      select oid from pg_catalog.pg_type where typnamespace = 'rag_api'::regnamespace
     );
   if v_holders is not null then
     raise exception using

@@ -17,6 +17,12 @@ declare
 begin
   perform set_config('rag.tenant', coalesce(p_tenant, ''), true);
   perform rag_auth.tenant();
+  -- The first statement of its transaction, and no BEGIN before it: the binding ends with this very statement.
+  if v_before is null and transaction_timestamp() = statement_timestamp() then
+    raise warning using
+      message = 'the binding ends with this statement, because no transaction is open',
+      hint = 'Begin a transaction first.';
+  end if;
   return v_before;
 end;
 $$;

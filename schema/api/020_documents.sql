@@ -51,29 +51,29 @@ begin atomic
     v.document_id,
     v.version,
     case
-      when v.effective_from > coalesce(p_valid_at, now()) then 'scheduled'
+      when v.effective_from > coalesce(p_valid_at, statement_timestamp()) then 'scheduled'
       when v.version <> e.version then 'superseded'
       when w.version is not null then 'withdrawn'
       else 'current'
     end,
-    v.version = e.version and w.version is null,
+    e.version is not null and v.version = e.version and w.version is null,
     e.version,
     v.applies_to
   from rag.version v
   left join (
     select distinct on (n.tenant, n.document_id) n.tenant, n.document_id, n.version
     from rag.version n
-    where n.effective_from <= coalesce(p_valid_at, now())
-      and n.recorded_at <= coalesce(p_known_at, now())
+    where n.effective_from <= coalesce(p_valid_at, statement_timestamp())
+      and n.recorded_at <= coalesce(p_known_at, statement_timestamp())
     order by n.tenant, n.document_id, n.effective_from desc, n.version desc
   ) as e on e.tenant = v.tenant and e.document_id = v.document_id
-  left join rag.withdrawal w
-    on w.tenant = v.tenant
-    and w.document_id = v.document_id
-    and w.version = v.version
-    and w.withdrawn_from <= coalesce(p_valid_at, now())
-    and w.recorded_at <= coalesce(p_known_at, now())
-  where v.recorded_at <= coalesce(p_known_at, now());
+  left join (
+    select distinct w.tenant, w.document_id, w.version
+    from rag.withdrawal w
+    where w.withdrawn_from <= coalesce(p_valid_at, statement_timestamp())
+      and w.recorded_at <= coalesce(p_known_at, statement_timestamp())
+  ) as w on w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version
+  where v.recorded_at <= coalesce(p_known_at, statement_timestamp());
 end;
 revoke all on function rag_api.version_status from public;
 grant execute on function rag_api.version_status to rag_reader, rag_auditor;
@@ -123,11 +123,11 @@ create view rag_api.span_check with (security_invoker = true) as
   select
     s.tenant, s.document_id, s.version, s.span_id, s.range_start, s.range_end, s.quote,
     substr(v.body, s.range_start + 1, s.range_end - s.range_start) as found,
-    rag.locate(v.body collate "C", s.quote, coalesce(s.occurrence, 1)) as expected_start
+    rag.locate(v.body, s.quote, coalesce(s.occurrence, 1)) as expected_start
   from rag.span s
   join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
   where substr(v.body, s.range_start + 1, s.range_end - s.range_start) collate "C" is distinct from s.quote
-    or rag.locate(v.body collate "C", s.quote, coalesce(s.occurrence, 1)) is distinct from s.range_start;
+    or rag.locate(v.body, s.quote, coalesce(s.occurrence, 1)) is distinct from s.range_start;
 grant select on rag_api.span_check to rag_reader, rag_auditor;
 comment on view rag_api.span_check is 'Spans whose stored place does not hold their quotation. Always empty.';
 
@@ -192,7 +192,8 @@ begin atomic
     from document
     where d ? 'effective_from' and not (
       jsonb_typeof(d -> 'effective_from') = 'string'
-      and d ->> 'effective_from' ~ '^\d{4}-\d\d-\d\d'
+      and d ->> 'effective_from' ~ '^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?$'
+      and d ->> 'effective_from' !~ '^0000'
       and pg_input_is_valid(d ->> 'effective_from', 'timestamptz')
     )
   union all
@@ -284,7 +285,7 @@ comment on function rag_api._writable_tenant is 'Private: the bound tenant, wher
 --
 -- A version that exists with the same content is left alone (`same`); with other content it is refused (RS021), since a
 -- version is immutable. A load that states no effective_from does not question the stored one, and one that states
--- fewer spans than are stored does not either: spans are added after documents.
+-- fewer spans than are stored does not either: a curator may add spans to a version that exists.
 --
 -- Returns one row per document, in the order given: `new` or `same`. Raises RS002, RS003, RS020 (COLUMN names the
 -- place: position in the array, then the path), RS021, RS023, RS024.
@@ -301,7 +302,8 @@ as $$
 declare
   v_tenant constant text := rag_api._writable_tenant();
   v_problem record;
-  v_new integer[];
+  v_new_ids text[];
+  v_new_versions integer[];
 begin
   if jsonb_typeof(p_documents) is distinct from 'array' then
     raise exception using errcode = 'RS020', message = 'documents must be given as a JSON array';
@@ -318,7 +320,40 @@ begin
       column = format('%s.%s', v_problem.document_position, v_problem.path);
   end if;
 
-  -- A version that exists must be the same in everything this load states.
+  -- In one order, whatever order the documents came in: two loads of the same folder wait for each other and do not
+  -- deadlock. A version that another load has just stored is compared below, like any that was there.
+  with inserted as (
+    insert into rag.version
+      (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
+    select
+      v_tenant,
+      d ->> 'id',
+      (d ->> 'version')::integer,
+      d ->> 'title',
+      d ->> 'body',
+      rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}')),
+      coalesce((d ->> 'effective_from')::timestamptz, now()),
+      (d ->> 'published')::date,
+      d ->> 'source',
+      coalesce(d -> 'metadata', '{}')
+    from jsonb_array_elements(p_documents) as d
+    order by d ->> 'id' collate "C", (d ->> 'version')::integer
+    on conflict on constraint version_key do nothing
+    returning document_id, version
+  )
+  select coalesce(array_agg(n.document_id), '{}'), coalesce(array_agg(n.version), '{}')
+  into v_new_ids, v_new_versions
+  from inserted n;
+
+  insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)
+  select v_tenant, d ->> 'id', (d ->> 'version')::integer, s.id, s.fact, s.quote, s.occurrence
+  from jsonb_array_elements(p_documents) as d
+  join unnest(v_new_ids, v_new_versions) as n(id, version)
+    on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
+  cross join jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
+  order by 2, 3, 4;
+
+  -- A version that was there must be the same in everything this load states.
   select i - 1 as document_position, d ->> 'id' as id, d ->> 'version' as version, c.what into v_problem
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
   join rag.version v
@@ -327,11 +362,11 @@ begin
     select string_agg(what, ', ') as what
     from (values
       ('body', v.body collate "C" = d ->> 'body'),
-      ('title', v.title is not distinct from d ->> 'title'),
+      ('title', v.title collate "C" is not distinct from d ->> 'title'),
       ('applies_to', v.applies_to = rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}'))),
       ('effective_from', not d ? 'effective_from' or v.effective_from = (d ->> 'effective_from')::timestamptz),
       ('published', v.published is not distinct from (d ->> 'published')::date),
-      ('source', v.source is not distinct from d ->> 'source'),
+      ('source', v.source collate "C" is not distinct from d ->> 'source'),
       ('metadata', v.metadata = coalesce(d -> 'metadata', '{}')),
       ('spans', not exists (
         select from jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
@@ -345,6 +380,10 @@ begin
     where not same
   ) c
   where c.what is not null
+    and not exists (
+      select from unnest(v_new_ids, v_new_versions) as n(id, version)
+      where n.id = v.document_id and n.version = v.version
+    )
   order by i
   limit 1;
   if found then
@@ -355,51 +394,21 @@ begin
       hint = 'A version is immutable: give the changed document the next version number.';
   end if;
 
-  v_new := array(
-    select (i - 1)::integer
-    from jsonb_array_elements(p_documents) with ordinality as t(d, i)
-    where not exists (
-      select from rag.version v
-      where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
-    )
-  );
-
-  insert into rag.version
-    (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
-  select
-    v_tenant,
-    d ->> 'id',
-    (d ->> 'version')::integer,
-    d ->> 'title',
-    d ->> 'body',
-    rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}')),
-    coalesce((d ->> 'effective_from')::timestamptz, now()),
-    (d ->> 'published')::date,
-    d ->> 'source',
-    coalesce(d -> 'metadata', '{}')
-  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
-  where i - 1 = any (v_new);
-
-  insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)
-  select v_tenant, d ->> 'id', (d ->> 'version')::integer, s.id, s.fact, s.quote, s.occurrence
-  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
-  cross join jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
-  where i - 1 = any (v_new);
-
   return query
-  select d ->> 'id', (d ->> 'version')::integer, case when i - 1 = any (v_new) then 'new' else 'same' end
+  select d ->> 'id', (d ->> 'version')::integer, case when n.id is null then 'same' else 'new' end
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  left join unnest(v_new_ids, v_new_versions) as n(id, version)
+    on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
   order by i;
 end;
 $$;
-
 revoke all on function rag_api.load_documents from public;
 grant execute on function rag_api.load_documents to rag_curator, rag_publisher;
 comment on function rag_api.load_documents is
   'Loads documents (array of objects: id, version, body, ...) for the bound tenant, all or nothing; new or same per document.';
 
--- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn changes
--- nothing. RS022 when there is no such version, whoever else may have one.
+-- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn by then
+-- changes nothing; withdrawing from an earlier instant than before counts. RS022 when there is no such version, whoever else may have one.
 create function rag_api.withdraw_version(
   p_document_id text,
   p_version integer,
@@ -414,6 +423,9 @@ as $$
 declare
   v_tenant constant text := rag_api._writable_tenant();
 begin
+  if not isfinite(p_withdrawn_from) then
+    raise exception using errcode = 'RS010', message = 'an instant must be finite';
+  end if;
   if not exists (
     select from rag.version v
     where v.tenant = v_tenant and v.document_id = p_document_id and v.version = p_version
@@ -423,7 +435,14 @@ begin
       message = format('no version %s of document "%s"', p_version, p_document_id);
   end if;
   insert into rag.withdrawal (tenant, document_id, version, withdrawn_from, note)
-  values (v_tenant, p_document_id, p_version, coalesce(p_withdrawn_from, now()), p_note)
+  select v_tenant, p_document_id, p_version, coalesce(p_withdrawn_from, now()), p_note
+  where not exists (
+    select from rag.withdrawal w
+    where w.tenant = v_tenant
+      and w.document_id = p_document_id
+      and w.version = p_version
+      and w.withdrawn_from <= coalesce(p_withdrawn_from, now())
+  )
   on conflict do nothing;
 end;
 $$;

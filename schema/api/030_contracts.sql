@@ -84,14 +84,15 @@ begin
       column = 'version';
   end if;
 
+  insert into rag.contract (tenant, question_id, version, content)
+  values (v_tenant, p_question_id, p_version, p_content)
+  on conflict on constraint contract_key do nothing;
+  if found then
+    return 'new';
+  end if;
   select c.content into v_stored
   from rag.contract c
   where c.tenant = v_tenant and c.question_id = p_question_id and c.version = p_version;
-  if not found then
-    insert into rag.contract (tenant, question_id, version, content)
-    values (v_tenant, p_question_id, p_version, p_content);
-    return 'new';
-  end if;
   if v_stored is distinct from p_content then
     raise exception using
       errcode = 'RS031',
@@ -129,7 +130,7 @@ begin
   from rag.contract c
   where c.question_id = p_question_id
     and c.tenant = any (array['public', (select rag_auth.tenant())])
-    and c.recorded_at <= coalesce(p_known_at, now())
+    and c.recorded_at <= coalesce(p_known_at, statement_timestamp())
   order by c.tenant = 'public'
   limit 1;
   if not found then
@@ -140,7 +141,7 @@ begin
   where c.tenant = v_owner
     and c.question_id = p_question_id
     and c.version = coalesce(p_contract_version, c.version)
-    and c.recorded_at <= coalesce(p_known_at, now())
+    and c.recorded_at <= coalesce(p_known_at, statement_timestamp())
   order by c.version desc
   limit 1;
   if not found then
@@ -235,5 +236,31 @@ $$;
 revoke all on function rag_api._check_request from public;
 grant execute on function rag_api._check_request to rag_reader;
 comment on function rag_api._check_request is 'Private: RS010 for a query without a word or over 64 KiB, or a K outside 1 to 1000.';
+
+-- RS010 for an instant that is not finite, or a p_known_at that has not come: what will have been recorded is not known.
+create function rag_api._check_instants(
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns void
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if not isfinite(p_valid_at) or not isfinite(p_known_at) then
+    raise exception using errcode = 'RS010', message = 'an instant must be finite';
+  end if;
+  if p_known_at > statement_timestamp() then
+    raise exception using
+      errcode = 'RS010',
+      message = 'known_at lies in the future',
+      hint = 'To ask what will hold at a later time, use valid_at.';
+  end if;
+end;
+$$;
+revoke all on function rag_api._check_instants from public;
+grant execute on function rag_api._check_instants to rag_reader;
+comment on function rag_api._check_instants is 'Private: RS010 for an infinite instant or a known_at in the future.';
 
 reset role;

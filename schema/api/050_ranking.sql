@@ -35,7 +35,8 @@ revoke all on function rag_api.ranking from public;
 grant execute on function rag_api.ranking to rag_reader, rag_auditor;
 comment on function rag_api.ranking is 'Score of every eligible passage: distinct words of the query that occur in it.';
 
--- The K best eligible passages with a score of at least 1: min(K, eligible matches) rows, always (law 1).
+-- The K best eligible passages with a score of at least 1: min(K, eligible matches) rows, always (law 1). None for a K
+-- outside 1 to 1,000, which decide refuses.
 create function rag_api.selection(
   p_query text,
   p_case_facts jsonb,
@@ -69,7 +70,7 @@ begin atomic
     from rag_api.ranking(p_query, p_case_facts, p_valid_at, p_known_at) as r
     where r.score >= 1
     order by r.score desc, r.document_id collate "C", r.tenant collate "C", r.version, r.range_start
-    limit p_k
+    limit case when p_k between 1 and 1000 then p_k else 0 end
   ) as s;
 end;
 revoke all on function rag_api.selection from public;
@@ -114,7 +115,7 @@ begin atomic
     c.range_end,
     c.eligible,
     case when c.eligible then c.eligible_position end,
-    c.eligible and c.score >= 1 and c.eligible_position <= p_k,
+    coalesce(c.eligible and c.score >= 1 and c.eligible_position <= p_k, false),
     c.reason,
     c.attribute,
     c.applies_to,

@@ -1,10 +1,36 @@
 -- Coverage: a property of the selected set. Required facts minus facts with a witness in the set.
 --
 -- A witness is a span of a selected passage whose quotation equals a curated proposition of the span's fact. The label
--- alone is nothing: text is edited and labels stay. Quotation and proposition are compared by bytes. Spans may be added
--- to a version later, so those count that had been recorded at p_known_at (null: now).
+-- alone is nothing: text is edited and labels stay. Quotation and proposition are compared by bytes.
 
 set local role rag_owner;
+
+-- The spans inside the passages of a selection, of those that had been recorded at p_known_at (null: now). Spans may be
+-- added to a version later; a decision made before does not have them.
+create function rag_api._selected_spans(
+  p_selection rag.source_ref[],
+  p_known_at timestamptz
+)
+  returns setof rag.span
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select distinct on (s.tenant, s.document_id, s.version, s.span_id)
+    s.tenant, s.document_id, s.version, s.span_id, s.fact, s.quote, s.occurrence, s.recorded_at, s.recorded_by,
+    s.body_length, s.range_start, s.range_end
+  from unnest(p_selection) as r
+  join rag.span s
+    on s.tenant = r.tenant
+    and s.document_id = r.document_id
+    and s.version = r.version
+    and s.range_start >= r.range_start
+    and s.range_end <= r.range_end
+  where s.recorded_at <= coalesce(p_known_at, statement_timestamp());
+end;
+revoke all on function rag_api._selected_spans from public;
+grant execute on function rag_api._selected_spans to rag_reader;
+comment on function rag_api._selected_spans is 'Private: the spans inside the passages of a selection.';
 
 -- Witnesses in a selection, by fact in contract order; `rank` 1 is the one that is cited: first by document id, then
 -- span id, then visibility and version, by bytes.
@@ -32,24 +58,14 @@ begin atomic
   select
     p.fact_position,
     p.fact,
-    row_number() over (partition by p.fact_position order by s.document_id, s.span_id, s.tenant, s.version)::integer,
+    row_number() over (partition by p.fact_position 
+      order by s.document_id collate "C", s.span_id collate "C", s.tenant collate "C", s.version)::integer,
     s.tenant,
     s.document_id,
     s.version,
     s.span_id,
     s.quote
-  from (
-    select distinct
-      s.tenant, s.document_id, s.version, s.span_id, s.fact, s.quote
-    from unnest(p_selection) as r
-    join rag.span s
-      on s.tenant = r.tenant
-      and s.document_id = r.document_id
-      and s.version = r.version
-      and s.range_start >= r.range_start
-      and s.range_end <= r.range_end
-    where s.recorded_at <= coalesce(p_known_at, now())
-  ) as s
+  from rag_api._selected_spans(p_selection, p_known_at) as s
   join rag_api.proposition p on p.fact = s.fact and p.quote = s.quote
   where p.tenant = p_contract_tenant
     and p.question_id = p_question_id
@@ -61,7 +77,8 @@ grant execute on function rag_api.witnesses to rag_reader;
 comment on function rag_api.witnesses is
   'Spans of a selection whose quotation equals a proposition of their fact; rank 1 is the one that is cited.';
 
--- Facts of a contract that nothing in a selection witnesses, in contract order; empty when coverage is complete.
+-- Facts of a contract that nothing in a selection witnesses, in contract order; empty when coverage is complete. The
+-- contract must be one that the caller sees (decide has resolved it): another has no facts, so none would be missing.
 create function rag_api.missing_facts(
   p_contract_tenant text,
   p_question_id text,

@@ -34,7 +34,8 @@ begin
       where jsonb_typeof(c -> k) is distinct from 'string' or c ->> k = ''
     )
     or jsonb_typeof(c -> 'version') is distinct from 'number'
-    or c ->> 'version' !~ '^[1-9][0-9]{0,8}$'
+    or c ->> 'version' !~ '^[1-9][0-9]{0,9}$'
+    or (c ->> 'version')::numeric > 2147483647
     or exists (
       select from jsonb_object_keys(case when jsonb_typeof(c) = 'object' then c else '{}' end) as k
       where k not in ('text', 'fact', 'tenant', 'document_id', 'version', 'span_id')
@@ -54,14 +55,15 @@ revoke all on function rag_api._check_claims from public;
 grant execute on function rag_api._check_claims to rag_reader;
 comment on function rag_api._check_claims is 'Private: RS040 unless the claims are well formed.';
 
--- One verdict per claim, in order. An empty reason means licensed. A span counts when it had been recorded at p_known_at.
+-- One verdict per claim, in order, on the spans that the evidence has: a packet's own, or a selection's. An empty reason
+-- means licensed.
 create function rag_api._verdicts(
   p_contract_tenant text,
   p_question_id text,
   p_contract_version integer,
   p_selection rag.source_ref[],
-  p_claims jsonb,
-  p_known_at timestamptz default null
+  p_spans rag.span[],
+  p_claims jsonb
 )
   returns table ("position" integer, claim jsonb, verdict text, reason text)
   language sql
@@ -111,21 +113,11 @@ begin atomic
         else 'licensed'
       end as verdict
     from jsonb_array_elements(p_claims) with ordinality as c(claim, i)
-    -- The span must lie in a selected passage of the cited version.
-    left join rag.span s
+    left join unnest(p_spans) as s
       on s.tenant = c.claim ->> 'tenant'
       and s.document_id = c.claim ->> 'document_id'
       and s.version = (c.claim ->> 'version')::integer
       and s.span_id = c.claim ->> 'span_id'
-      and s.recorded_at <= coalesce(p_known_at, now())
-      and exists (
-        select from unnest(p_selection) as r
-        where r.tenant = s.tenant
-          and r.document_id = s.document_id
-          and r.version = s.version
-          and r.range_start <= s.range_start
-          and r.range_end >= s.range_end
-      )
   ) as j
   order by j.position;
 end;
@@ -153,7 +145,8 @@ begin
   return query
   select v.position, v.claim, v.verdict, v.reason
   from rag_api._verdicts(
-    p_contract_tenant, p_question_id, p_contract_version, p_selection, p_claims, p_known_at) as v;
+    p_contract_tenant, p_question_id, p_contract_version, p_selection,
+    array(select s from rag_api._selected_spans(p_selection, p_known_at) as s), p_claims) as v;
 end;
 $$;
 revoke all on function rag_api.check_claims from public;

@@ -81,7 +81,7 @@ begin atomic
               and s.version = p.version
               and s.range_start >= p.range_start
               and s.range_end <= p.range_end
-              and s.recorded_at <= coalesce(p_known_at, now())
+              and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
           ),
           ''::bytea order by p.document_id, p.tenant, p.version, p.range_start),
         ''::bytea)
@@ -189,9 +189,12 @@ begin atomic
         || rag_api._number(row_number() over (
           partition by v.tenant, v.document_id order by v.effective_from, v.version))
         || coalesce((
-          select rag_api._number(1) || rag_api._stated_time(w.withdrawn_from, w.recorded_at) from rag.withdrawal w
+          select rag_api._number(1) || rag_api._stated_time(w.withdrawn_from, w.recorded_at)
+          from rag.withdrawal w
           where w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version
-            and w.recorded_at <= coalesce(p_known_at, now())
+            and w.recorded_at <= coalesce(p_known_at, statement_timestamp())
+          order by w.withdrawn_from
+          limit 1
         ), rag_api._number(0))
         || (
           select rag_api._number(count(*)) || coalesce(
@@ -202,11 +205,11 @@ begin atomic
             ''::bytea)
           from rag.span s
           where s.tenant = v.tenant and s.document_id = v.document_id and s.version = v.version
-            and s.recorded_at <= coalesce(p_known_at, now())
+            and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
         )
       ) as hash
     from rag.version v
-    where v.recorded_at <= coalesce(p_known_at, now())
+    where v.recorded_at <= coalesce(p_known_at, statement_timestamp())
   ) as leaf;
 end;
 revoke all on function rag_api.corpus_fingerprint from public;

@@ -7,6 +7,58 @@
 
 set local role rag_owner;
 
+-- The selected passages in order of rank, with text and spans, as a packet and a decision show them.
+create function rag_api._sources(
+  p_selection rag.source_ref[],
+  p_scores integer[],
+  p_spans rag.span[]
+)
+  returns jsonb
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'position', r.i,
+    'score', p_scores[r.i],
+    'tenant', p.tenant,
+    'document_id', p.document_id,
+    'version', p.version,
+    'range_start', p.range_start,
+    'range_end', p.range_end,
+    'title', v.title,
+    'source', v.source,
+    'text', p.text,
+    'text_sha256', encode(p.text_sha256, 'hex'),
+    'spans', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'span_id', s.span_id,
+        'fact', s.fact,
+        'range_start', s.range_start,
+        'range_end', s.range_end,
+        'quote', s.quote
+      ) order by s.span_id collate "C"), '[]')
+      from unnest(p_spans) as s
+      where s.tenant = p.tenant
+        and s.document_id = p.document_id
+        and s.version = p.version
+        and s.range_start >= p.range_start
+        and s.range_end <= p.range_end
+    )
+  ) order by r.i), '[]')
+  from unnest(p_selection) with ordinality as r(tenant, document_id, version, range_start, range_end, i)
+  join rag_api.passage p
+    on p.tenant = r.tenant
+    and p.document_id = r.document_id
+    and p.version = r.version
+    and p.range_start = r.range_start
+    and p.range_end = r.range_end
+  join rag.version v on v.tenant = p.tenant and v.document_id = p.document_id and v.version = p.version;
+end;
+revoke all on function rag_api._sources from public;
+grant execute on function rag_api._sources to rag_reader;
+comment on function rag_api._sources is 'Private: selected passages as JSON, in order of rank.';
+
 -- Decides whether the evidence that a tenant may use is enough for a question.
 --
 -- `outcome`:
@@ -18,7 +70,10 @@ set local role rag_owner;
 -- array in contract order: the span to cite for each covered fact, with its proposition's licensed clauses. `preimage` is
 -- what `digest` is the SHA-256 of.
 --
--- Raises RS001; RS010 for a query without a word or a K outside 1 to 1,000; RS011 when the case does not fit the
+-- Null instants mean the start of the calling statement, not of its transaction: a long transaction does not decide on
+-- what was current when it began.
+--
+-- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, or an instant that is not; RS011 when the case does not fit the
 -- contract; RS012 for an unknown version of the contract.
 create function rag_api.decide(
   p_question_id text,
@@ -58,8 +113,11 @@ declare
   v_contract rag.contract;
   v_selection rag.source_ref[];
   v_scores integer[];
+  v_valid_at constant timestamptz := coalesce(p_valid_at, statement_timestamp());
+  v_known_at constant timestamptz := coalesce(p_known_at, statement_timestamp());
 begin
-  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, p_known_at) as c;
+  perform rag_api._check_instants(p_valid_at, p_known_at);
+  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, v_known_at) as c;
   if not found then
     outcome := 'UnsupportedQuestion';
     question_id := p_question_id;
@@ -74,7 +132,7 @@ begin
       (s.tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref order by s.position), '{}'),
     coalesce(array_agg(s.score order by s.position), '{}')
   into v_selection, v_scores
-  from rag_api.selection(p_query, p_case_facts, p_k, p_valid_at, p_known_at) as s;
+  from rag_api.selection(p_query, p_case_facts, p_k, v_valid_at, v_known_at) as s;
 
   return query
   select
@@ -88,11 +146,12 @@ begin
     p_query,
     p_k,
     'overlap',
-    coalesce(p_valid_at, now()),
-    coalesce(p_known_at, now()),
+    v_valid_at,
+    v_known_at,
     array(select f ->> 'fact' from jsonb_array_elements(v_contract.content -> 'facts') with ordinality as t(f, i) order by i),
     d.missing,
-    rag_api._sources(v_selection, v_scores, p_known_at),
+    rag_api._sources(
+      v_selection, v_scores, array(select s from rag_api._selected_spans(v_selection, v_known_at) as s)),
     (
       select coalesce(jsonb_agg(jsonb_build_object(
         'fact', w.fact,
@@ -112,7 +171,7 @@ begin
         )
       ) order by w.fact_position), '[]')
       from rag_api.witnesses(
-        v_contract.tenant, v_contract.question_id, v_contract.version, v_selection, p_known_at) as w
+        v_contract.tenant, v_contract.question_id, v_contract.version, v_selection, v_known_at) as w
       where w.rank = 1
     ),
     d.preimage,
@@ -122,69 +181,16 @@ begin
       array(
         select m.fact
         from rag_api.missing_facts(
-          v_contract.tenant, v_contract.question_id, v_contract.version, v_selection, p_known_at) as m
+          v_contract.tenant, v_contract.question_id, v_contract.version, v_selection, v_known_at) as m
         order by m.fact_position
       ) as missing,
       rag_api.evidence_preimage(
-        v_contract.tenant, v_contract.question_id, v_contract.version, p_case_facts, v_selection, p_known_at
+        v_contract.tenant, v_contract.question_id, v_contract.version, p_case_facts, v_selection, v_known_at
       ) as preimage
     offset 0  -- a fence: each is used more than once and must be computed once
   ) as d;
 end;
 $$;
-
--- The selected passages in order of rank, with text and spans, as a packet and a decision show them.
-create function rag_api._sources(
-  p_selection rag.source_ref[],
-  p_scores integer[],
-  p_known_at timestamptz
-)
-  returns jsonb
-  language sql
-  stable
-  parallel restricted
-begin atomic
-  select coalesce(jsonb_agg(jsonb_build_object(
-    'position', r.i,
-    'score', p_scores[r.i],
-    'tenant', p.tenant,
-    'document_id', p.document_id,
-    'version', p.version,
-    'range_start', p.range_start,
-    'range_end', p.range_end,
-    'title', v.title,
-    'source', v.source,
-    'text', p.text,
-    'text_sha256', encode(p.text_sha256, 'hex'),
-    'spans', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'span_id', s.span_id,
-        'fact', s.fact,
-        'range_start', s.range_start,
-        'range_end', s.range_end,
-        'quote', s.quote
-      ) order by s.span_id), '[]')
-      from rag.span s
-      where s.tenant = p.tenant
-        and s.document_id = p.document_id
-        and s.version = p.version
-        and s.range_start >= p.range_start
-        and s.range_end <= p.range_end
-        and s.recorded_at <= coalesce(p_known_at, now())
-    )
-  ) order by r.i), '[]')
-  from unnest(p_selection) with ordinality as r(tenant, document_id, version, range_start, range_end, i)
-  join rag_api.passage p
-    on p.tenant = r.tenant
-    and p.document_id = r.document_id
-    and p.version = r.version
-    and p.range_start = r.range_start
-    and p.range_end = r.range_end
-  join rag.version v on v.tenant = p.tenant and v.document_id = p.document_id and v.version = p.version;
-end;
-revoke all on function rag_api._sources from public;
-grant execute on function rag_api._sources to rag_reader;
-comment on function rag_api._sources is 'Private: selected passages as JSON, in order of rank.';
 
 revoke all on function rag_api.decide from public;
 grant execute on function rag_api.decide to rag_reader;
@@ -223,6 +229,7 @@ as $$
 declare
   v_contract rag.contract;
 begin
+  perform rag_api._check_instants(p_valid_at, p_known_at);
   select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, p_known_at) as c;
   if not found then
     raise exception using

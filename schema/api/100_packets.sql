@@ -38,6 +38,50 @@ revoke all on function rag_api._utc from public;
 grant execute on function rag_api._utc to rag_reader;
 comment on function rag_api._utc is 'Private: a time as ISO 8601 text in UTC.';
 
+-- The passages of a packet, by place.
+create function rag_api._packet_selection(
+  p_tenant text,
+  p_packet_id uuid
+)
+  returns rag.source_ref[]
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select coalesce(array_agg(
+    (s.document_tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref order by s.position), '{}')
+  from rag.packet_source s
+  where s.tenant = p_tenant and s.packet_id = p_packet_id;
+end;
+revoke all on function rag_api._packet_selection from public;
+grant execute on function rag_api._packet_selection to rag_reader;
+comment on function rag_api._packet_selection is 'Private: the passages of a packet, by place.';
+
+-- The spans that the passages of a packet had when it was recorded: those, and no later ones, are its evidence.
+create function rag_api._packet_spans(
+  p_tenant text,
+  p_packet_id uuid
+)
+  returns setof rag.span
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select
+    s.tenant, s.document_id, s.version, s.span_id, s.fact, s.quote, s.occurrence, s.recorded_at, s.recorded_by,
+    s.body_length, s.range_start, s.range_end
+  from rag.packet_span n
+  join rag.span s
+    on s.tenant = n.document_tenant
+    and s.document_id = n.document_id
+    and s.version = n.version
+    and s.span_id = n.span_id
+  where n.tenant = p_tenant and n.packet_id = p_packet_id;
+end;
+revoke all on function rag_api._packet_spans from public;
+grant execute on function rag_api._packet_spans to rag_reader;
+comment on function rag_api._packet_spans is 'Private: the spans that a packet has.';
+
 -- A packet whole, as one JSON document: enough to verify it without a database. RS050 when there is no such packet, or
 -- it is another tenant's.
 create function rag_api.packet_document(
@@ -76,45 +120,14 @@ begin
     ),
     'required', to_jsonb(p.required),
     'missing', to_jsonb(p.missing),
-    'sources', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'position', s.position,
-        'score', s.score,
-        'tenant', s.document_tenant,
-        'document_id', s.document_id,
-        'version', s.version,
-        'range_start', s.range_start,
-        'range_end', s.range_end,
-        'title', v.title,
-        'source', v.source,
-        'text', t.text,
-        'text_sha256', encode(t.text_sha256, 'hex'),
-        'spans', (
-          select coalesce(jsonb_agg(jsonb_build_object(
-            'span_id', n.span_id,
-            'fact', n.fact,
-            'range_start', n.range_start,
-            'range_end', n.range_end,
-            'quote', n.quote
-          ) order by n.span_id), '[]')
-          from rag.packet_span ps
-          join rag.span n
-            on n.tenant = ps.document_tenant
-            and n.document_id = ps.document_id
-            and n.version = ps.version
-            and n.span_id = ps.span_id
-          where ps.tenant = s.tenant and ps.packet_id = s.packet_id and ps.position = s.position
-        )
-      ) order by s.position), '[]')
-      from rag.packet_source s
-      join rag.version v on v.tenant = s.document_tenant and v.document_id = s.document_id and v.version = s.version
-      join rag_api.passage t
-        on t.tenant = s.document_tenant
-        and t.document_id = s.document_id
-        and t.version = s.version
-        and t.range_start = s.range_start
-        and t.range_end = s.range_end
-      where s.tenant = p.tenant and s.packet_id = p.packet_id
+    'sources', rag_api._sources(
+      rag_api._packet_selection(p.tenant, p.packet_id),
+      array(
+        select s.score from rag.packet_source s
+        where s.tenant = p.tenant and s.packet_id = p.packet_id
+        order by s.position
+      ),
+      array(select s from rag_api._packet_spans(p.tenant, p.packet_id) as s)
     ),
     'recorded_at', rag_api._utc(p.recorded_at),
     'recorded_by', p.recorded_by

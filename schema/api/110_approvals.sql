@@ -9,25 +9,6 @@
 set local role rag_owner;
 grant create on schema rag_api to rag_recorder;
 
--- The passages of a packet, by place.
-create function rag_api._packet_selection(
-  p_tenant text,
-  p_packet_id uuid
-)
-  returns rag.source_ref[]
-  language sql
-  stable
-  parallel restricted
-begin atomic
-  select coalesce(array_agg(
-    (s.document_tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref order by s.position), '{}')
-  from rag.packet_source s
-  where s.tenant = p_tenant and s.packet_id = p_packet_id;
-end;
-revoke all on function rag_api._packet_selection from public;
-grant execute on function rag_api._packet_selection to rag_reader;
-comment on function rag_api._packet_selection is 'Private: the passages of a packet, by place.';
-
 -- What a reviewer is shown: one verdict per claim, withheld ones with their reasons, and the digests that a decision
 -- binds (the same on every row): evidence, draft, and shown, which covers both and every verdict and reason.
 -- RS002; RS040 when the claims are malformed; RS050 when there is no such packet.
@@ -64,7 +45,8 @@ begin
     select v.position, v.claim, v.verdict, v.reason
     from rag_api._verdicts(
       v_packet.contract_tenant, v_packet.question_id, v_packet.contract_version,
-      rag_api._packet_selection(v_tenant, p_packet_id), p_claims, v_packet.known_at) as v
+      rag_api._packet_selection(v_tenant, p_packet_id),
+      array(select s from rag_api._packet_spans(v_tenant, p_packet_id) as s), p_claims) as v
   ), draft as (
     select sha256(rag_api.draft_preimage(p_claims)) as digest
   )
@@ -113,14 +95,24 @@ begin
       message = format('there is no packet %s', coalesce(p_packet_id::text, 'null'));
   end if;
 
-  select d.outcome, d.contract_tenant, d.contract_version, d.missing, d.sources, d.digest into v_now
-  from rag_api.decide(
-    p_question_id => v_packet.question_id,
-    p_query => v_packet.query,
-    p_case_facts => v_packet.case_facts,
-    p_k => v_packet.k,
-    p_contract_version => case when v_packet.contract_pinned then v_packet.contract_version end
-  ) as d;
+  begin
+    select d.outcome, d.contract_tenant, d.contract_version, d.missing, d.sources, d.digest into v_now
+    from rag_api.decide(
+      p_question_id => v_packet.question_id,
+      p_query => v_packet.query,
+      p_case_facts => v_packet.case_facts,
+      p_k => v_packet.k,
+      p_contract_version => case when v_packet.contract_pinned then v_packet.contract_version end
+    ) as d;
+  exception
+    -- The contract that answers the question now does not take this request any more.
+    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' then
+      return query select
+        'contract ' || v_packet.question_id,
+        format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),
+        sqlerrm;
+      return;
+  end;
 
   if v_now.outcome is distinct from 'SufficientForTemplate' then
     return query select
@@ -192,7 +184,8 @@ comment on function rag_api.evidence_changes is
 --   RS060  nobody has decided about this draft on this evidence
 --   RS061  the newest decision is a rejection
 --   RS062  the evidence, or what was shown, is no longer the same; DETAIL has a line for each difference
--- and RS002, RS040, RS050.
+-- and RS002, RS040, RS050. `withheld` has the positions of the claims that were shown as withheld: they are part of what was
+-- approved and may not be said.
 create function rag_api.require_approval(
   p_packet_id uuid,
   p_claims jsonb
@@ -206,6 +199,7 @@ create function rag_api.require_approval(
     reviewer_login text,
     reviewer_name text,
     note text,
+    withheld integer[],
     recorded_at timestamptz
   )
   language plpgsql
@@ -219,9 +213,13 @@ declare
   v_approval rag.approval;
   v_changes text;
 begin
-  select r.evidence_digest, r.draft_digest, r.shown_digest into v_review
-  from rag_api.review_packet(p_packet_id, p_claims) as r
-  limit 1;
+  select
+    (array_agg(r.evidence_digest))[1] as evidence_digest,
+    (array_agg(r.draft_digest))[1] as draft_digest,
+    (array_agg(r.shown_digest))[1] as shown_digest,
+    coalesce(array_agg(r.position order by r.position) filter (where r.verdict <> 'licensed'), '{}') as withheld
+  into v_review
+  from rag_api.review_packet(p_packet_id, p_claims) as r;
 
   select a.* into v_approval
   from rag.approval a
@@ -259,7 +257,7 @@ begin
   return query select
     p_packet_id, v_approval.evidence_digest, v_approval.draft_digest, v_approval.shown_digest,
     v_approval.decision_number, v_approval.reviewer_login, v_approval.reviewer_name, v_approval.note,
-    v_approval.recorded_at;
+    v_review.withheld, v_approval.recorded_at;
 end;
 $$;
 revoke all on function rag_api.require_approval from public;

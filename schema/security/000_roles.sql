@@ -30,8 +30,8 @@ begin
   elsif current_setting('server_encoding') <> 'UTF8' then
     v_problem := format('the encoding of the database is %s', current_setting('server_encoding'));
     v_hint := 'Create the database with: encoding ''UTF8'' template template0';
-  elsif lower('É') <> 'é' then
-    v_problem := 'the locale of the database knows no letters beyond ASCII: lower(''É'') is not ''é''';
+  elsif lower('É') <> 'é' or lower('I') <> 'i' then
+    v_problem := 'its locale does not lower letters as words need it: ''É'' to ''é'', ''I'' to ''i''';
     v_hint := 'Create the database with: locale ''C.UTF-8'' template template0';
   elsif not exists (
     select from pg_catalog.pg_database d
@@ -91,7 +91,7 @@ begin
         message = format('role "%s" exists and "%s" cannot administer it', v_role, current_user),
         detail = 'Roles belong to the whole cluster: another login installed a store here first.',
         hint = format(
-          'Install as that login, or ask an administrator for: grant %s to %I with admin option;',
+          'Install as that login, or ask an administrator for: grant %s to %I with admin true, inherit false, set true;',
           array_to_string(array(select quote_ident(r) from unnest(v_roles) r), ', '), current_user);
     end if;
 

@@ -12,6 +12,7 @@
 --
 -- The functions below are definer functions of rag_binder, which can read the membership table and nothing else.
 
+set local role rag_owner;
 grant create on schema rag_auth to rag_binder;
 grant select on rag_auth.membership to rag_binder;
 set local role rag_binder;

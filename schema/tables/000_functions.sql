@@ -53,14 +53,21 @@ create function rag.word_vector(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_words constant text[] := rag.words(p_body);
+  v_words text[] := array_remove(regexp_split_to_array(lower(p_body), '\W+'), '');
 begin
-  if (select sum(octet_length(w) + 1) from unnest(v_words) as w) > 1048575 then
-    raise exception using
-      errcode = 'RS020',
-      message = 'the distinct words of the body exceed 1 MiB',
-      column = 'body',
-      hint = 'Split the document into several documents.';
+  -- array_to_tsvector sorts and removes duplicates itself, faster than rag.words; the two must agree on what a word is.
+  -- Only a long body can have a word, or as many words, as tsvector cannot hold.
+  if octet_length(p_body) > 900000
+    or exists (select from unnest(v_words) as w where octet_length(w) > 255)
+  then
+    v_words := rag.words(p_body);
+    if (select sum(octet_length(w) + 1) from unnest(v_words) as w) > 1048575 then
+      raise exception using
+        errcode = 'RS020',
+        message = 'the distinct words of the body exceed 1 MiB',
+        column = 'body',
+        hint = 'Split the document into several documents.';
+    end if;
   end if;
   return array_to_tsvector(v_words);
 end;
@@ -69,7 +76,7 @@ revoke all on function rag.word_vector from public;
 grant execute on function rag.word_vector to rag_reader;
 comment on function rag.word_vector is 'Distinct words of a body as a tsvector; RS020 over 1 MiB.';
 
--- applies_to as it is stored: values of each attribute distinct and in a fixed order. Null when it is no mapping of
+-- applies_to as it is stored: values of each attribute distinct and in byte order. Null when it is no mapping of
 -- attributes (1 to 200 bytes) to lists of at least one value (1 to 200 bytes each): an empty list would apply to nothing
 -- and an empty value to no case, and neither may be mistaken for "applies to every case". `*` is no value either.
 create function rag.canonical_applies_to(
@@ -90,8 +97,9 @@ begin atomic
         where jsonb_typeof(v) <> 'string' or v = '"*"' or octet_length(v #>> '{}') not between 1 and 200
       )
     ), true) then coalesce(jsonb_object_agg(a.key, (
-      select jsonb_agg(distinct v)
-      from jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+      -- By bytes: jsonb compares texts in the locale, and stored values must be the same in every database.
+      select to_jsonb(array_agg(distinct v collate "C"))
+      from jsonb_array_elements_text(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
     )) filter (where a.key is not null), '{}') end
   from (select 1) as one
   left join jsonb_each(case when jsonb_typeof(p_applies_to) = 'object' then p_applies_to else '{}' end) as a on true;
@@ -99,7 +107,7 @@ end;
 revoke all on function rag.canonical_applies_to from public;
 grant execute on function rag.canonical_applies_to to rag_reader;
 comment on function rag.canonical_applies_to is
-  'applies_to with distinct values in a fixed order; null when it is no mapping of attributes to lists of values.';
+  'applies_to with distinct values in byte order; null when it is no mapping of attributes to lists of values.';
 
 -- Law 5: evidence is append-only. No role has a grant to update, delete or truncate; this trigger also stops the
 -- owner, so that a change is a decision (disable the trigger, as owner) and never a slip.

@@ -84,7 +84,8 @@ create table rag.withdrawal (
   recorded_at timestamptz not null default now(),
   recorded_by text not null default session_user,
 
-  constraint withdrawal_key primary key (tenant, document_id, version),
+  -- A version may be withdrawn from an earlier instant than was announced first.
+  constraint withdrawal_key primary key (tenant, document_id, version, withdrawn_from),
   constraint withdrawal_withdrawn_from_is_in_range check (
     withdrawn_from >= timestamptz '0001-01-01 00:00:00+00' and withdrawn_from < timestamptz '10000-01-01 00:00:00+00'
   ),

@@ -56,20 +56,23 @@ create function rag.locate(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_start integer := 0;  -- 1-based position of the occurrence found last
+  -- Searched as bytes: UTF-8 is self-synchronizing, so a match of bytes is a match of characters, and a cut costs nothing.
+  v_body constant bytea := rag.utf8(p_body);
+  v_quote constant bytea := rag.utf8(p_quote);
+  v_at integer := 0;  -- 1-based position of the occurrence found last
   v_step integer;
 begin
   if p_quote = '' then
     return null;
   end if;
   for i in 1 .. p_occurrence loop
-    v_step := strpos(substr(p_body, v_start + 1), p_quote);
+    v_step := position(v_quote in substr(v_body, v_at + 1));
     if v_step = 0 then
       return null;
     end if;
-    v_start := v_start + v_step;
+    v_at := v_at + v_step;
   end loop;
-  return v_start - 1;
+  return char_length(convert_from(substr(v_body, 1, v_at - 1), 'UTF8'));
 end;
 $$;
 revoke all on function rag.locate from public;
@@ -98,8 +101,7 @@ begin
       message = format('no version %s of document "%s"', new.version, new.document_id);
   end if;
 
-  -- A collation for the comparison: bytes decide, whatever the database's default is.
-  new.range_start := rag.locate(v_body collate "C", new.quote, coalesce(new.occurrence, 1));
+  new.range_start := rag.locate(v_body, new.quote, least(coalesce(new.occurrence, 1), 1000));
   if new.range_start is null then
     raise exception using
       errcode = 'RS023',
@@ -111,7 +113,7 @@ begin
       constraint = new.span_id,
       hint = 'Copy the quotation from the body character by character; line breaks and typographic quotes count.';
   end if;
-  if new.occurrence is null and rag.locate(v_body collate "C", new.quote, 2) is not null then
+  if new.occurrence is null and rag.locate(v_body, new.quote, 2) is not null then
     raise exception using
       errcode = 'RS024',
       message = format('span "%s" quotes text that occurs more than once in "%s" version %s',

@@ -101,6 +101,12 @@ begin atomic
     where jsonb_typeof(value) is distinct from 'string'
       or octet_length(value #>> '{}') not between 1 and most
   union all
+  select path, 'must have no control characters and no outer spaces'
+    from name
+    where scope in ('case', 'facts')
+      and jsonb_typeof(value) = 'string'
+      and (value #>> '{}' ~ '[[:cntrl:]]' or value #>> '{}' <> btrim(value #>> '{}'))
+  union all
   select max(path), format('stands more than once: %s', value #>> '{}')
     from name where jsonb_typeof(value) = 'string'
     group by scope, value having count(*) > 1;

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,23 @@ import sqlalchemy as sa
 from alembic import command
 from psycopg import sql
 
-from rag_sql import EvidenceStore, _install, _resources, errors
-from rag_sql._embedded import SUPERUSER
+from rag_sql import EvidenceStore, _admin, _install, _resources, errors
+from rag_sql._embedded import SUPERUSER, EmbeddedServer
 from rag_sql._store import make_engine
 from tests.conftest import Clone, Database, Server
 from tests.schema.fingerprint import fingerprint
+
+ROLES = (
+    "rag_owner",
+    "rag_binder",
+    "rag_search",
+    "rag_recorder",
+    "rag_reader",
+    "rag_curator",
+    "rag_publisher",
+    "rag_reviewer",
+    "rag_auditor",
+)
 
 
 @pytest.fixture
@@ -92,8 +106,6 @@ def test_installing_twice_finds_the_store(store: Database) -> None:
 
 
 def test_an_upgrade_that_fails_leaves_everything_as_it_was(gateway: Database, monkeypatch: Any, tmp_path: Path) -> None:
-    import shutil
-
     before = fingerprint(gateway)
     broken = tmp_path / "schema"
     shutil.copytree(_resources.find("schema"), broken)
@@ -208,7 +220,12 @@ def owner(server: Server, *, createrole: bool = True, name: str = "installer") -
         yield database
     finally:
         server.drop(database)
-        maintenance.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
+        # Roles that it made or was given are left: whoever made a role is noted as its grantor.
+        maintenance.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(name)))
+        for role in ROLES:
+            if maintenance.execute("select from pg_roles where rolname = %s", [role]).fetchone():
+                statement = sql.SQL("revoke {} from {} cascade")
+                maintenance.execute(statement.format(sql.Identifier(role), sql.Identifier(name)))
         maintenance.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
 
 
@@ -236,12 +253,54 @@ def test_roles_that_another_login_installed_are_an_error_that_says_what_to_ask_f
         with pytest.raises(errors.RoleNotAdministrable) as caught:
             install_as(database, "installer")
         assert "grant rag_owner" in caught.value.hint
-        assert "with admin option" in caught.value.hint
+        assert "with admin true, inherit false, set true" in caught.value.hint
         # What it asks for is enough.
         statement = caught.value.hint.split(": ", 1)[1]
         server.maintenance.execute(statement.encode())
         assert install_as(database, "installer").state == "current"
         assert fingerprint(database) == fingerprint(store)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first of the cluster", "second database"])
+def test_an_ordinary_owner_installs_upgrades_and_asks(lonely: Server, first: bool) -> None:
+    """On a cluster where nobody installed before: the owner makes the roles, and inherits nothing from them."""
+    with owner(lonely, name="owner_1") as database, owner(lonely, name="owner_2") as other:
+        for each in (database, other):
+            with each.connect(SUPERUSER) as connection:
+                connection.execute("create extension vector")
+        if not first:
+            assert install_as(database, "owner_1").state == "current"
+            lonely.maintenance.execute(f"alter database {other.name} owner to owner_1".encode())
+            database = other
+        assert install_as(database, "owner_1").state == "current"
+        with database.engine("owner_1") as engine:
+            assert _install.upgrade(engine).state == "current"
+            assert _install.status(engine).state == "current"
+            _admin.add_tenant(engine, "acme")
+            with database.connect(SUPERUSER) as connection:
+                connection.execute("create role desk login")
+            _admin.grant_tenant(engine, "acme", "desk", ["curator"])
+        with database.store("desk") as store, store.tenant("acme") as acme:
+            assert acme.load_documents([{"id": "D", "version": 1, "body": "text"}])[0].status == "new"
+        with database.connect("owner_1") as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("select body from rag.version")
+        lonely.maintenance.execute("drop owned by desk")
+        for each in {database, other}:
+            with each.connect(SUPERUSER) as connection:
+                connection.execute("drop owned by desk")
+        lonely.maintenance.execute("drop role desk")
+
+
+@pytest.fixture
+def lonely() -> Iterator[Server]:
+    """A server on which no store was ever installed."""
+    home = Path(tempfile.mkdtemp(prefix="rag-sql-test-"))
+    home.chmod(0o711)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        server = Server(stack.enter_context(EmbeddedServer(home / "server")))
+        stack.callback(server.maintenance.close)
+        yield server
 
 
 def test_a_database_of_somebody_elses_is_refused(blank: Database) -> None:

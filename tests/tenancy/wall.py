@@ -147,16 +147,20 @@ _REQUEST = f"'{QUESTION}', %(query)s, %(case)s, 5"
 CALLS: dict[str, str] = {
     "_check_case": "select rag_api._check_case(%(content)s, '{}')",
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
+    "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_number": "select rag_api._number(1)",
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
+    "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
     "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
-    "_sources": f"select rag_api._sources({_SELECTION}, array[1], null)",
+    "_selected_spans": f"select * from rag_api._selected_spans({_SELECTION}, null)",
+    "_sources": f"select rag_api._sources({_SELECTION}, array[1], array(select s from rag.span s))",
     "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
     "_text": "select rag_api._text('x')",
     "_utc": "select rag_api._utc('2026-01-01')",
-    "_verdicts": f"select * from rag_api._verdicts({_CONTRACT}, {_SELECTION}, %(claims)s)",
+    "_verdicts": f"select * from rag_api._verdicts({_CONTRACT}, {_SELECTION},"
+    " array(select s from rag.span s), %(claims)s)",
     "_writable_tenant": "select rag_api._writable_tenant()",
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
     "approve": (
@@ -191,6 +195,7 @@ CALLS: dict[str, str] = {
 PURE = {
     "_check_case",
     "_check_claims",
+    "_check_instants",
     "_check_request",
     "_document_problems",
     "_number",
