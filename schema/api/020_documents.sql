@@ -21,14 +21,60 @@ grant select on rag_api.passage to rag_reader, rag_auditor;
 comment on view rag_api.passage is
   'Retrievable pieces of versions: range in code points, text, SHA-256 of the text, distinct words.';
 
--- The status of every visible version at an instant, from what had been recorded at another:
+-- The version of each visible document that is effective at an instant, from what had been recorded at another: the greatest
+-- (effective_from, version). Whether it was withdrawn is another matter: an older one does not come back. Null instants
+-- mean now. Said as "there is no greater one", which the planner makes a join of, with an estimate near the truth.
+create function rag_api._effective_versions(
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns table (tenant text, document_id text, version integer, applies_to jsonb)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select v.tenant, v.document_id, v.version, v.applies_to
+  from rag.version v
+  where v.effective_from <= coalesce(p_valid_at, statement_timestamp())
+    and v.recorded_at <= coalesce(p_known_at, statement_timestamp())
+    and not exists (
+      select from rag.version n
+      where n.tenant = v.tenant
+        and n.document_id = v.document_id
+        and (n.effective_from, n.version) > (v.effective_from, v.version)
+        and n.effective_from <= coalesce(p_valid_at, statement_timestamp())
+        and n.recorded_at <= coalesce(p_known_at, statement_timestamp())
+    );
+end;
+revoke all on function rag_api._effective_versions from public;
+grant execute on function rag_api._effective_versions to rag_reader, rag_auditor;
+comment on function rag_api._effective_versions is
+  'Private: the greatest (effective_from, version) of each visible document at an instant, withdrawn or not.';
+
+-- The visible versions that are out of use at an instant, from what had been recorded at another.
+create function rag_api._withdrawn_versions(
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns table (tenant text, document_id text, version integer)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select distinct w.tenant, w.document_id, w.version
+  from rag.withdrawal w
+  where w.withdrawn_from <= coalesce(p_valid_at, statement_timestamp())
+    and w.recorded_at <= coalesce(p_known_at, statement_timestamp());
+end;
+revoke all on function rag_api._withdrawn_versions from public;
+grant execute on function rag_api._withdrawn_versions to rag_reader, rag_auditor;
+comment on function rag_api._withdrawn_versions is 'Private: the visible versions that are out of use at an instant.';
+
+-- The status of every visible version at an instant, from what had been recorded at another (null: now):
 --   scheduled    not yet effective
 --   superseded   a version of the same document with a greater (effective_from, version) is effective
---   withdrawn    the newest effective version, but taken out of use: an older one does not come back
+--   withdrawn    the effective version, but taken out of use
 --   current      the one to use
--- Null instants mean now.
--- `is_current` says the same as status = 'current' in a form that the planner turns into joins: a filter on it costs
--- what a join to the effective versions costs. `applies_to` is handed on so that eligibility need not read twice.
 create function rag_api.version_status(
   p_valid_at timestamptz default null,
   p_known_at timestamptz default null
@@ -38,7 +84,6 @@ create function rag_api.version_status(
     document_id text,
     version integer,
     status text,
-    is_current boolean,
     effective_version integer,
     applies_to jsonb
   )
@@ -56,23 +101,13 @@ begin atomic
       when w.version is not null then 'withdrawn'
       else 'current'
     end,
-    e.version is not null and v.version = e.version and w.version is null,
     e.version,
     v.applies_to
   from rag.version v
-  left join (
-    select distinct on (n.tenant, n.document_id) n.tenant, n.document_id, n.version
-    from rag.version n
-    where n.effective_from <= coalesce(p_valid_at, statement_timestamp())
-      and n.recorded_at <= coalesce(p_known_at, statement_timestamp())
-    order by n.tenant, n.document_id, n.effective_from desc, n.version desc
-  ) as e on e.tenant = v.tenant and e.document_id = v.document_id
-  left join (
-    select distinct w.tenant, w.document_id, w.version
-    from rag.withdrawal w
-    where w.withdrawn_from <= coalesce(p_valid_at, statement_timestamp())
-      and w.recorded_at <= coalesce(p_known_at, statement_timestamp())
-  ) as w on w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version
+  left join rag_api._effective_versions(p_valid_at, p_known_at) as e
+    on e.tenant = v.tenant and e.document_id = v.document_id
+  left join rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
+    on w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version
   where v.recorded_at <= coalesce(p_known_at, statement_timestamp());
 end;
 revoke all on function rag_api.version_status from public;
@@ -337,6 +372,11 @@ begin
       d ->> 'source',
       coalesce(d -> 'metadata', '{}')
     from jsonb_array_elements(p_documents) as d
+    -- What is there costs no splitting into words; the conflict clause is for what another load stores meanwhile.
+    where not exists (
+      select from rag.version v
+      where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
+    )
     order by d ->> 'id' collate "C", (d ->> 'version')::integer
     on conflict on constraint version_key do nothing
     returning document_id, version

@@ -6,12 +6,73 @@
 
 set local role rag_owner;
 
--- Every visible version, with the reason why it is not eligible; reason is null for an eligible one.
+-- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
+-- `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not fit, the
+-- version's values and the case's (null when the case does not state the attribute).
+create function rag_api._scopes(
+  p_case_facts jsonb
+)
+  returns table (applies_to jsonb, applies boolean, attribute text, applies_to_values text[], case_value text)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select
+    d.applies_to,
+    not exists (
+      select from jsonb_each(d.applies_to) as a
+      where not coalesce(a.value ? (p_case_facts ->> a.key), false)
+    ),
+    m.attribute,
+    m.applies_to_values,
+    m.case_value
+  from (select distinct v.applies_to from rag.version v) as d
+  left join lateral (
+    select
+      a.key as attribute,
+      array(select jsonb_array_elements_text(a.value)) as applies_to_values,
+      p_case_facts ->> a.key as case_value
+    from jsonb_each(d.applies_to) as a
+    where not coalesce(a.value ? (p_case_facts ->> a.key), false)
+    order by a.key collate "C"
+    limit 1
+  ) as m on true;
+end;
+revoke all on function rag_api._scopes from public;
+grant execute on function rag_api._scopes to rag_reader, rag_auditor;
+comment on function rag_api._scopes is 'Private: each distinct applies_to, and whether a case fits it.';
+
+-- The versions that may be used for a case: what a decision ranks, and nothing else.
+create function rag_api.eligible(
+  p_case_facts jsonb,
+  p_valid_at timestamptz default null,
+  p_known_at timestamptz default null
+)
+  returns table (tenant text, document_id text, version integer)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  with scope as materialized (
+    select s.applies_to, s.applies from rag_api._scopes(p_case_facts) as s
+  )
+  select e.tenant, e.document_id, e.version
+  from rag_api._effective_versions(p_valid_at, p_known_at) as e
+  join scope s on s.applies_to = e.applies_to
+  where s.applies
+    and not exists (
+      select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
+      where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
+    );
+end;
+revoke all on function rag_api.eligible from public;
+grant execute on function rag_api.eligible to rag_reader, rag_auditor;
+comment on function rag_api.eligible is 'The versions that may be used for a case.';
+
+-- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
 --   superseded, scheduled, withdrawn   its status at the instant
 --   attribute_differs                  the case has another value: attribute, both values
 --   attribute_not_stated               the version names an attribute that the case does not state
--- Of several attributes, the first in byte order is named.
--- Distinct applies_to are few even where versions are many: each is compared with the case once.
 create function rag_api.eligibility(
   p_case_facts jsonb,
   p_valid_at timestamptz default null,
@@ -33,40 +94,26 @@ create function rag_api.eligibility(
   parallel restricted
 begin atomic
   with scope as materialized (
-    select
-      d.applies_to,
-      m.attribute,
-      m.applies_to_values,
-      m.case_value
-    from (select distinct v.applies_to from rag.version v) as d
-    left join lateral (
-      select
-        a.key as attribute,
-        array(select jsonb_array_elements_text(a.value)) as applies_to_values,
-        p_case_facts ->> a.key as case_value
-      from jsonb_each(d.applies_to) as a
-      where not coalesce(a.value ? (p_case_facts ->> a.key), false)
-      order by a.key collate "C"
-      limit 1
-    ) as m on true
+    select s.applies_to, s.applies, s.attribute, s.applies_to_values, s.case_value
+    from rag_api._scopes(p_case_facts) as s
   )
   select
-    s.tenant,
-    s.document_id,
-    s.version,
-    s.is_current and c.attribute is null,
+    v.tenant,
+    v.document_id,
+    v.version,
+    v.status = 'current' and s.applies,
     case
-      when not s.is_current then s.status
-      when c.attribute is null then null
-      when c.case_value is null then 'attribute_not_stated'
+      when v.status <> 'current' then v.status
+      when s.applies then null
+      when s.case_value is null then 'attribute_not_stated'
       else 'attribute_differs'
     end,
-    case when s.is_current then c.attribute end,
-    case when s.is_current then c.applies_to_values end,
-    case when s.is_current then c.case_value end,
-    s.effective_version
-  from rag_api.version_status(p_valid_at, p_known_at) as s
-  join scope c on c.applies_to = s.applies_to;
+    case when v.status = 'current' then s.attribute end,
+    case when v.status = 'current' then s.applies_to_values end,
+    case when v.status = 'current' then s.case_value end,
+    v.effective_version
+  from rag_api.version_status(p_valid_at, p_known_at) as v
+  join scope s on s.applies_to = v.applies_to;
 end;
 revoke all on function rag_api.eligibility from public;
 grant execute on function rag_api.eligibility to rag_reader, rag_auditor;

@@ -27,9 +27,8 @@ begin atomic
     p.range_end,
     -- What is left of the passage's words when the query's are taken out, subtracted from all: one merge in C.
     length(p.words) - length(ts_delete(p.words, (select rag.words(p_query))))
-  from rag_api.eligibility(p_case_facts, p_valid_at, p_known_at) as e
-  join rag_api.passage p on p.tenant = e.tenant and p.document_id = e.document_id and p.version = e.version
-  where e.eligible;
+  from rag_api.eligible(p_case_facts, p_valid_at, p_known_at) as e
+  join rag_api.passage p on p.tenant = e.tenant and p.document_id = e.document_id and p.version = e.version;
 end;
 revoke all on function rag_api.ranking from public;
 grant execute on function rag_api.ranking to rag_reader, rag_auditor;

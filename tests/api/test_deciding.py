@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rag_sql import Decision, Outcome, Tenant, errors
 from tests.conftest import CASE, QUERY, QUESTION, SEED, Database
@@ -85,6 +88,83 @@ def test_each_visible_version_that_may_not_be_used_has_its_reason(gateway: Datab
     )
     assert rows["HOLD-7", 3].eligible
     assert not any(row.selected for row in rows.values() if not row.eligible)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    versions=st.lists(
+        st.tuples(
+            st.sampled_from(["A", "B", "C"]),
+            st.integers(1, 4),
+            st.sampled_from([None, "2020-01-01", "2021-01-01", "2999-01-01"]),
+            st.sampled_from([{}, {"m": ["x"]}, {"m": ["x", "y"]}, {"m": ["y"]}, {"m": ["x"], "n": ["z"]}]),
+        ),
+        unique_by=lambda version: version[:2],
+        max_size=9,
+    ),
+    withdrawn=st.lists(st.tuples(st.integers(0, 8), st.sampled_from([None, "2020-06-01", "2999-01-01"])), max_size=3),
+    valid_at=st.sampled_from([None, "2019-01-01", "2020-07-01", "2999-06-01"]),
+)
+def test_what_is_ranked_is_what_is_said_to_be_eligible(
+    shared_store: Database, versions: list[Any], withdrawn: list[Any], valid_at: str | None
+) -> None:
+    """Against a plain reading of the rules, too: current is the greatest (effective_from, version), not withdrawn."""
+    now = datetime.now(UTC)
+
+    def instant(text: str | None) -> datetime:
+        return now if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    with shared_store.connect("acme_curator") as connection:
+        connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        for document_id, version, effective_from, applies_to in versions:
+            connection.execute(
+                "insert into rag.version (tenant, document_id, version, body, effective_from, applies_to)"
+                " values ('acme', %s, %s, 'text', coalesce(%s::timestamptz at time zone 'UTC', now()), %s::jsonb)",
+                [document_id, version, effective_from, json.dumps(applies_to)],
+            )
+        gone = []
+        for position, withdrawn_from in withdrawn:
+            if position < len(versions):
+                document_id, version = versions[position][:2]
+                connection.execute(
+                    "select rag_api.withdraw_version(%s, %s, %s::timestamptz at time zone 'UTC')",
+                    [document_id, version, withdrawn_from],
+                )
+                gone.append((document_id, version, instant(withdrawn_from)))
+        arguments = ['{"m": "x"}', valid_at]
+        ranked = connection.execute(
+            "select document_id, version from rag_api.eligible(%s::jsonb, %s::timestamptz at time zone 'UTC')",
+            arguments,
+        ).fetchall()
+        said = connection.execute(
+            "select document_id, version from rag_api.eligibility(%s::jsonb, %s::timestamptz at time zone 'UTC')"
+            " where eligible and reason is null",
+            arguments,
+        ).fetchall()
+        unsaid = connection.execute(
+            "select count(*) from rag_api.eligibility(%s::jsonb, %s::timestamptz at time zone 'UTC')"
+            " where eligible is null or eligible <> (reason is null)",
+            arguments,
+        ).fetchone()
+        connection.rollback()
+
+    at = instant(valid_at)
+    expected = set()
+    for name in {version[0] for version in versions}:
+        effective = [
+            (instant(since), number, scope)
+            for document_id, number, since, scope in versions
+            if document_id == name and instant(since) <= at
+        ]
+        if effective:
+            _, number, scope = max(effective, key=lambda found: found[:2])
+            withdrawn_by_then = any(found[:2] == (name, number) and found[2] <= at for found in gone)
+            if not withdrawn_by_then and set(scope) <= {"m"} and "x" in scope.get("m", ["x"]):
+                expected.add((name, number))
+    assert sorted(ranked) == sorted(said) == sorted(expected)
+    assert unsaid == (0,)
 
 
 def test_a_scheduled_version_is_used_from_its_time_on(gateway: Database) -> None:

@@ -15,8 +15,9 @@ READ_PATH = {
     "selection": "select document_id from rag_api.selection("
     "p_query => 'alpha beta', p_case_facts => %(case)s, p_k => 10)",
     "ranking": "select document_id from rag_api.ranking(p_query => 'alpha beta', p_case_facts => %(case)s)",
+    "eligible": "select document_id from rag_api.eligible(p_case_facts => %(case)s)",
     "eligibility": "select document_id from rag_api.eligibility(p_case_facts => %(case)s) where eligible",
-    "version_status": "select document_id from rag_api.version_status() where is_current",
+    "version_status": "select document_id from rag_api.version_status() where status = 'current'",
     "witnesses": "select span_id from rag_api.witnesses(p_contract_tenant => 'acme', p_question_id => 'q',"
     " p_contract_version => 1, p_selection => array[row('acme', 'acme-1', 1, 0, 10)::rag.source_ref])",
     "missing_facts": "select fact from rag_api.missing_facts(p_contract_tenant => 'acme', p_question_id => 'q',"

@@ -150,10 +150,12 @@ CALLS: dict[str, str] = {
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
+    "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_number": "select rag_api._number(1)",
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
     "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
+    "_scopes": "select * from rag_api._scopes('{}')",
     "_selected_spans": f"select * from rag_api._selected_spans({_SELECTION}, null)",
     "_sources": f"select rag_api._sources({_SELECTION}, array[1], array(select s from rag.span s))",
     "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
@@ -161,6 +163,7 @@ CALLS: dict[str, str] = {
     "_utc": "select rag_api._utc('2026-01-01')",
     "_verdicts": f"select * from rag_api._verdicts({_CONTRACT}, {_SELECTION},"
     " array(select s from rag.span s), %(claims)s)",
+    "_withdrawn_versions": "select * from rag_api._withdrawn_versions(null, null)",
     "_writable_tenant": "select rag_api._writable_tenant()",
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
     "approve": (
@@ -174,6 +177,7 @@ CALLS: dict[str, str] = {
     "decide": f"select * from rag_api.decide({_REQUEST})",
     "draft_preimage": "select rag_api.draft_preimage(%(claims)s)",
     "eligibility": "select * from rag_api.eligibility(%(case)s)",
+    "eligible": "select * from rag_api.eligible(%(case)s)",
     "evidence_changes": "select * from rag_api.evidence_changes(%(packet_id)s)",
     "evidence_preimage": f"select rag_api.evidence_preimage({_CONTRACT}, '{{}}', {_SELECTION})",
     "explain": f"select * from rag_api.explain({_REQUEST})",
