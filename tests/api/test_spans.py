@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -12,10 +10,10 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_sql import EvidenceStore, Tenant
 from rag_sql._embedded import SUPERUSER
 from rag_sql.errors import AmbiguousQuote, InvalidDocument, QuoteNotFound, RagSqlError, VersionNotFound
-from tests.conftest import Clone, Database, Server
+from tests.api.strategies import rolled_back
+from tests.conftest import Clone, Database
 
 Json = dict[str, Any]
 
@@ -29,23 +27,6 @@ bodies = st.one_of(
     st.text(st.sampled_from("aé😀 \u0301\n"), min_size=1, max_size=60),
     st.text(st.sampled_from("ab"), min_size=1, max_size=30),
 )
-
-
-@pytest.fixture(scope="module")
-def connection(server: Server, installed_template: Database) -> Iterator[sa.Connection]:
-    """A curator's connection to a store without documents; every test rolls back."""
-    database = server.create(installed_template.name)
-    with database.engine("acme_curator") as engine, engine.connect() as opened:
-        yield opened
-    server.drop(database)
-
-
-@contextmanager
-def rolled_back(connection: sa.Connection) -> Iterator[Tenant]:
-    with connection.begin() as transaction:
-        with EvidenceStore(connection).tenant("acme") as tenant:
-            yield tenant
-        transaction.rollback()
 
 
 def places(body: str, quote: str) -> list[int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import sha256
 
 import pytest
@@ -13,9 +11,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rag_sql import EvidenceStore, Tenant
 from rag_sql.errors import InvalidDocument, InvalidRequest
-from tests.conftest import Database, Server
+from tests.api.strategies import rolled_back
 
 ON_SERVER = settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -30,23 +27,6 @@ anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 
 def python_words(text: str) -> set[str]:
     return {word for word in re.split(r"\W+", text.lower()) if word}
-
-
-@pytest.fixture(scope="module")
-def connection(server: Server, installed_template: Database) -> Iterator[sa.Connection]:
-    """A curator's connection to a store without documents; every test rolls back."""
-    database = server.create(installed_template.name)
-    with database.engine("acme_curator") as engine, engine.connect() as opened:
-        yield opened
-    server.drop(database)
-
-
-@contextmanager
-def rolled_back(connection: sa.Connection) -> Iterator[Tenant]:
-    with connection.begin() as transaction:
-        with EvidenceStore(connection).tenant("acme") as tenant:
-            yield tenant
-        transaction.rollback()
 
 
 def words(connection: sa.Connection, text: str) -> list[str]:
