@@ -1,0 +1,33 @@
+"""The command line: ``rag-sql``.
+
+Exit codes: 0 sufficient, or done; 1 error; 2 usage; 3 ask for evidence; 4 unsupported question; 5 approval missing,
+rejected or stale; 6 needs decision. Errors go to standard error: code, what, and what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from rag_sql.cli import _common, admin, decisions, documents
+from rag_sql.cli._apps import app
+
+__all__ = ["admin", "app", "decisions", "documents", "main"]
+
+
+@app.callback()
+def _root(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    _common.debug = debug
+
+
+def main() -> None:
+    """Entry point of ``rag-sql``."""
+    # A pipe that closes early (`rag-sql explain ... | head`) ends the program quietly.
+    try:
+        app()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,141 @@
+"""What all commands share: options, how a command fails, and how it reaches a store."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import psycopg
+import sqlalchemy as sa
+import typer
+from rich.console import Console
+
+from rag_sql._local import LocalStore
+from rag_sql._store import EvidenceStore, make_engine
+from rag_sql.errors import NoApproval, RagSqlError, Rejected, StaleApproval, UnsupportedQuestion
+
+__all__: list[str] = []
+
+# Not a terminal: nobody set a width, and lines that are folded cannot be searched.
+out = Console(width=None if sys.stdout.isatty() else 160)
+err = Console(stderr=True)
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        envvar="RAG_SQL_DATABASE_URL",
+        help="postgresql://login@host/database; without it the embedded server is started.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+HomeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", help="Where the embedded server's data lives; default: the user data folder.", show_default=False
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TenantOption = Annotated[str | None, typer.Option("--tenant", "-t", help="The tenant to bind; without it public only.")]
+RequiredTenant = Annotated[str, typer.Option("--tenant", "-t", help="The tenant to bind.")]
+QueryOption = Annotated[str, typer.Option("--query", "-q", help="Words for the ranker.")]
+CaseOption = Annotated[
+    list[str] | None, typer.Option("--case", "-c", metavar="KEY=VALUE", help="A fact of the case; repeatable.")
+]
+KOption = Annotated[int, typer.Option("--k", "-k", help="Most passages to select, 1 to 1000.")]
+ClaimsOption = Annotated[
+    Path | None, typer.Option("--claims", help="The draft: a JSON array of claims. Default: the template renderer's.")
+]
+
+P = ParamSpec("P")
+debug = False  # set by the option of the program
+
+
+def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Register a command whose errors are printed as code, what and what to do, never as a traceback."""
+
+    def register(function: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                function(*args, **kwargs)
+            except (RagSqlError, sa.exc.DBAPIError, psycopg.Error) as error:
+                if debug:
+                    raise
+                raise typer.Exit(report(error)) from None
+
+        group.command(name)(guarded)
+        return guarded
+
+    return register
+
+
+def report(error: Exception) -> int:
+    """Print an error to standard error; the exit code that belongs to it."""
+    if isinstance(error, RagSqlError):
+        code, message, detail, hint = error.sqlstate, error.message, error.detail, error.hint
+        name = type(error).__name__
+    else:
+        driver = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        diag = driver.diag if isinstance(driver, psycopg.Error) else None
+        code = driver.sqlstate if isinstance(driver, psycopg.Error) else None
+        message = (diag.message_primary if diag else None) or str(driver).strip()
+        detail, hint = (diag.message_detail or "", diag.message_hint or "") if diag else ("", "")
+        name = type(driver).__name__
+    label = f"{name} {code}" if code else name
+    err.print(f"error: {label}: {message}", markup=False, highlight=False, soft_wrap=True)
+    for line in detail.splitlines():
+        err.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    if hint:
+        err.print(f"hint: {hint}", markup=False, highlight=False, soft_wrap=True)
+    if isinstance(error, NoApproval | Rejected | StaleApproval):
+        return 5
+    return 4 if isinstance(error, UnsupportedQuestion) else 1
+
+
+@contextmanager
+def open_store(url: str | None, home: Path | None) -> Iterator[EvidenceStore]:
+    """The store, as an ordinary login."""
+    with EvidenceStore.connect(parsed_url(url)) if url else EvidenceStore.embedded(home) as store:
+        yield store
+
+
+@contextmanager
+def open_engine(url: str | None, home: Path | None, *, install: bool) -> Iterator[tuple[sa.Engine, bool]]:
+    """An engine, and whether it is the embedded server's: of the installing login there, or of the ordinary one."""
+    with LocalStore(home) if not url else nullcontext() as local:
+        if local is None:
+            engine = make_engine(parsed_url(str(url)))
+        else:
+            engine = make_engine(local.admin_url() if install else local.url())
+        try:
+            yield engine, local is not None
+        finally:
+            engine.dispose()
+
+
+def parsed_url(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise typer.BadParameter("not a database URL: postgresql://login@host/database") from None
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def pairs(values: list[str] | None, option: str) -> list[tuple[str, str]]:
+    found = []
+    for value in values or []:
+        key, equals, rest = value.partition("=")
+        if not (key and equals and rest):
+            raise typer.BadParameter(f"{value!r} is not KEY=VALUE", param_hint=option)
+        found.append((key, rest))
+    return found

@@ -1,0 +1,135 @@
+"""Commands of the installing login: demo, install, upgrade, status, tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import sqlalchemy as sa
+import typer
+
+from rag_sql import _admin, _install, _render
+from rag_sql._local import OPERATOR, LocalStore
+from rag_sql.cli._apps import app, tenant_app
+from rag_sql.cli._common import (
+    HomeOption,
+    JsonOption,
+    UrlOption,
+    command,
+    err,
+    open_engine,
+    out,
+    parsed_url,
+    print_json,
+)
+
+__all__: list[str] = []
+
+
+@command(app)
+def demo(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Run the gateway corpus in a fresh database of its own and compare with the article's statements."""
+    from rag_sql import _demo
+
+    with _demo_server(database_url, home) as url, err.status("starting") as status:
+        result = _demo.run(url, lambda step: status.update(step))
+    if as_json:
+        print_json({"holds": result.holds, **asdict(result)})
+    else:
+        _render.demo(out, result)
+    raise typer.Exit(0 if result.holds else 1)
+
+
+@contextmanager
+def _demo_server(url: str | None, home: Path | None) -> Iterator[sa.URL]:
+    if url:
+        yield parsed_url(url)
+        return
+    with LocalStore(home, prepare=False) as local:
+        yield sa.make_url(local.admin_url()).set(database="postgres")
+
+
+@command(app)
+def install(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Install the store. Needs the database's owner with CREATEROLE."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        status_now = _install.install(engine)
+    print_json(asdict(status_now)) if as_json else _render.status(out, status_now)
+
+
+@command(app)
+def upgrade(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Bring an installed store to this version of rag-sql."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        status_now = _install.upgrade(engine)
+        print_json(asdict(status_now)) if as_json else _render.status(out, status_now)
+
+
+@command(app)
+def status(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Say what the database holds. Exit code 1 unless it is current."""
+    with open_engine(database_url, home, install=False) as (engine, _):
+        status_now = _install.status(engine)
+        print_json(asdict(status_now)) if as_json else _render.status(out, status_now)
+    raise typer.Exit(0 if status_now.state == "current" else 1)
+
+
+@command(tenant_app, "add")
+def tenant_add(
+    name: Annotated[str, typer.Argument(help="A slug: a lower-case letter, then letters, digits, hyphens.")],
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a tenant. On the embedded server its one login is bound to it as well."""
+    with open_engine(database_url, home, install=True) as (engine, embedded):
+        _admin.add_tenant(engine, name)
+        if embedded:
+            _admin.grant_tenant(engine, name, OPERATOR)
+    print_json({"tenant": name}) if as_json else out.print(f"tenant {name} is there")
+
+
+@command(tenant_app, "list")
+def tenant_list(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List tenants and the logins bound to them."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        rows = _admin.list_tenants(engine)
+    print_json([asdict(row) for row in rows]) if as_json else _render.tenants(out, rows)
+
+
+@command(tenant_app, "grant")
+def tenant_grant(
+    name: Annotated[str, typer.Argument(help="The tenant.")],
+    login: Annotated[str, typer.Argument(help="An existing login, neither superuser nor BYPASSRLS.")],
+    group: Annotated[
+        list[str] | None, typer.Option("--group", "-g", help="reader, curator, publisher or reviewer; repeatable.")
+    ] = None,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a login assert a tenant, and have it join groups of the store."""
+    allowed = [known for known in _admin.GROUPS if known != "auditor"]
+    for wanted in group or []:
+        if wanted not in allowed:
+            raise typer.BadParameter(f"{wanted!r} is not one of {', '.join(allowed)}", param_hint="--group")
+    with open_engine(database_url, home, install=True) as (engine, _):
+        _admin.grant_tenant(engine, name, login, group or ())
+    print_json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may assert {name}")
+
+
+@command(tenant_app, "revoke")
+def tenant_revoke(
+    name: Annotated[str, typer.Argument(help="The tenant.")],
+    login: Annotated[str, typer.Argument(help="The login.")],
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a tenant from a login."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        _admin.revoke_tenant(engine, name, login)
+    print_json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may no longer assert {name}")

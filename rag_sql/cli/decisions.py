@@ -1,0 +1,200 @@
+"""Commands of readers and reviewers: ask, explain, packet, approve."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rag_sql import _render
+from rag_sql._drafting import draft
+from rag_sql._models import Claim, Outcome, Packet
+from rag_sql.cli._apps import app, packet_app
+from rag_sql.cli._common import (
+    CaseOption,
+    ClaimsOption,
+    HomeOption,
+    JsonOption,
+    KOption,
+    QueryOption,
+    RequiredTenant,
+    TenantOption,
+    UrlOption,
+    command,
+    err,
+    open_store,
+    out,
+    pairs,
+    print_json,
+)
+from rag_sql.errors import InvalidClaims
+
+__all__: list[str] = []
+
+
+EXIT_CODES = {
+    Outcome.SUFFICIENT_FOR_TEMPLATE: 0,
+    Outcome.ASK_FOR_EVIDENCE: 3,
+    Outcome.UNSUPPORTED_QUESTION: 4,
+}
+
+
+def _case(values: list[str] | None) -> dict[str, str]:
+    stated = pairs(values, "--case")
+    case = dict(stated)
+    if len(case) < len(stated):
+        raise typer.BadParameter("an attribute is stated more than once", param_hint="--case")
+    return case
+
+
+@command(app)
+def ask(
+    question: Annotated[str, typer.Argument(help="Question id: selects the contract.")],
+    query: QueryOption,
+    tenant: TenantOption = None,
+    case: CaseOption = None,
+    k: KOption = 10,
+    contract_version: Annotated[int | None, typer.Option("--contract-version", help="Default: the newest.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Store the decision as a packet.")] = False,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide whether the evidence is enough; the exit code is the outcome."""
+    facts = _case(case)
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        method = bound.record_packet if record else bound.decide
+        evidence = method(question, query=query, case=facts, k=k, contract_version=contract_version)
+    claims = draft(evidence) if evidence.sufficient else ()
+    if as_json:
+        document = evidence.document if isinstance(evidence, Packet) else asdict(evidence)
+        print_json({**document, "draft": [asdict(claim) for claim in claims]})
+    else:
+        _render.evidence(out, evidence, claims)
+    raise typer.Exit(EXIT_CODES[evidence.outcome])
+
+
+@command(app)
+def explain(
+    question: Annotated[str, typer.Argument(help="Question id: selects the contract.")],
+    query: QueryOption,
+    tenant: TenantOption = None,
+    case: CaseOption = None,
+    k: KOption = 10,
+    contract_version: Annotated[int | None, typer.Option("--contract-version", help="Default: the newest.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most rows to print; --json prints all.")] = 30,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say of every visible passage why it was or was not selected."""
+    facts = _case(case)
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        rows = bound.explain(question, query=query, case=facts, k=k, contract_version=contract_version)
+    print_json([asdict(row) for row in rows]) if as_json else _render.candidates(out, rows, limit)
+
+
+@command(packet_app, "show")
+def packet_show(
+    packet_id: Annotated[str, typer.Argument(help="The packet's id.")],
+    tenant: RequiredTenant,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a packet; --json prints the document that `packet verify` takes."""
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        packet = bound.packet(_uuid(packet_id))
+    if as_json:
+        typer.echo(packet.to_json())
+    else:
+        _render.evidence(out, packet, draft(packet) if packet.sufficient else ())
+
+
+@command(packet_app, "verify")
+def packet_verify(
+    path: Annotated[Path, typer.Argument(help="A packet's JSON document; - for standard input.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Verify a packet from its document alone, without a database. Exit code 1 when something does not hold."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+        packet = Packet.from_json(text)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="PATH") from None
+    problems = packet.verify()
+    if as_json:
+        print_json({"packet_id": packet.packet_id, "digest": packet.digest, "problems": problems})
+    elif problems:
+        for problem in problems:
+            err.print(f"packet {packet.packet_id}: {problem}", markup=False, highlight=False, soft_wrap=True)
+    else:
+        out.print(f"packet {packet.packet_id} holds: digest {packet.digest}", soft_wrap=True)
+    raise typer.Exit(1 if problems else 0)
+
+
+@command(app)
+def approve(
+    packet_id: Annotated[str, typer.Argument(help="The packet's id.")],
+    tenant: RequiredTenant,
+    claims: ClaimsOption = None,
+    shown: Annotated[
+        str | None, typer.Option("--shown", help="Digest of what was shown: decides without asking.")
+    ] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject instead.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Decide nothing: check that an approval holds now.")] = False,
+    reviewer: Annotated[str | None, typer.Option("--as", help="The reviewer's name.")] = None,
+    note: Annotated[str | None, typer.Option("--note", help="A note on the decision.")] = None,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a packet's draft with its verdicts and approve exactly that; or check that an approval still holds."""
+    identifier = _uuid(packet_id)
+    with open_store(database_url, home) as store:
+        with store.tenant(tenant) as bound:
+            drafted = _read_claims(claims) if claims else draft(bound.packet(identifier))
+            if check:
+                approval = bound.require_approval(identifier, drafted)
+                print_json(asdict(approval)) if as_json else _render.approval(out, approval)
+                return
+            review = bound.review(identifier, drafted)
+        if not as_json or shown is None:
+            _render.review(err if as_json else out, review)
+        if shown is None:
+            if not sys.stdin.isatty():
+                raise typer.BadParameter(
+                    f"not a terminal: pass the digest of what was shown, --shown {review.shown_digest}",
+                    param_hint="--shown",
+                )
+            typer.confirm("Reject this?" if reject else "Approve this?", abort=True, err=True)
+            shown = review.shown_digest
+        elif shown != review.shown_digest:
+            raise typer.BadParameter("something else would be shown now; look again", param_hint="--shown")
+        with store.tenant(tenant) as bound:
+            decide = bound.reject if reject else bound.approve
+            number = decide(review, reviewer_name=reviewer, note=note)
+    if as_json:
+        print_json({"decision_number": number, "decision": "rejected" if reject else "approved", "shown_digest": shown})
+    else:
+        out.print(f"{'rejected' if reject else 'approved'}: decision {number}")
+
+
+def _uuid(text: str) -> str:
+    import uuid
+
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no packet id", param_hint="PACKET_ID") from None
+
+
+def _read_claims(path: Path) -> tuple[Claim, ...]:
+    try:
+        return tuple(Claim(**claim) for claim in json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidClaims(f"{path}: {error}") from error
