@@ -4,14 +4,18 @@ PostgreSQL holds versioned documents, exact quotations, tenants' walls and the r
 enough to answer; this package binds a tenant and calls it.
 """
 
+from importlib.metadata import version
+
 from rag_sql import errors
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
 from rag_sql._models import (
     Approval,
     Candidate,
+    Change,
     Claim,
     Contract,
     Decision,
+    Evidence,
     LoadedDocument,
     Outcome,
     Packet,
@@ -27,11 +31,13 @@ from rag_sql._store import EvidenceStore, Tenant
 __all__ = [
     "Approval",
     "Candidate",
+    "Change",
     "Claim",
     "Contract",
     "Decision",
     "DraftRequest",
     "Drafter",
+    "Evidence",
     "EvidenceStore",
     "LoadedDocument",
     "Outcome",
@@ -48,4 +54,4 @@ __all__ = [
     "template_drafter",
 ]
 
-__version__ = "0.1.0"
+__version__ = version("rag-sql")

@@ -461,6 +461,8 @@ def _home(home: Path | None) -> Path:
     path = Path(path).expanduser().resolve()
     if not str(path).isprintable():
         raise EmbeddedUnavailable(f"The path {str(path)!r} has characters that PostgreSQL cannot use.")
+    if path.is_dir() and any(path.iterdir()) and not (path / "users.lock").exists() and path != _ROOT_FOLDER:
+        raise EmbeddedUnavailable(f"{path} holds other files: choose an empty or a new folder as home.")
     _make_folder(path, 0o711 if root else 0o700)  # root's server must pass through it
     return path
 

@@ -140,7 +140,7 @@ def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
 
 
 def verify(packet: Json) -> list[str]:
-    """What does not hold in a packet; empty when everything does.
+    """What does not hold of a packet's evidence; empty when all of it does.
 
     Checked, from the packet alone: the digest is the SHA-256 of the pre-image; the pre-image is made of the packet's
     own fields; every text has the hash that is digested, and the length of its range; every span's quotation stands

@@ -70,11 +70,12 @@ class FileDocument:
 
 @dataclass
 class LoadReport:
-    """What a load did: documents that are new, that were there already, and files without any text."""
+    """What a load did: documents new and there already, files without any text, spans of the new documents."""
 
     new: int = 0
     same: int = 0
     empty: int = 0
+    spans: int = 0
 
 
 def find_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
@@ -92,6 +93,8 @@ def find_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
                 (file for file in path.rglob("*") if file.suffix.lower() in _MARKDOWN | _JSON_LINES and file.is_file()),
                 key=lambda file: file.as_posix(),
             )
+            if not files:
+                raise FileRefused(str(path), 0, "no Markdown (.md, .markdown) or JSON lines (.jsonl, .ndjson) in it")
             found.extend((file, path) for file in files)
         elif not path.exists():
             raise FileRefused(str(path), 0, "there is no such file or folder")
@@ -133,7 +136,7 @@ def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterat
         # Left empty, `applies_to` would widen to every case and `version` fall back to the default.
         if values[key] is None:
             raise FileRefused(str(path), lines[key], f"{key} has no value", hint="Give it one, or leave the key out.")
-    document = _with_metadata(values, _KEYS)
+    document = _with_metadata(values, _KEYS, path, {"": 1, **lines})
     body = text[match.end() :] if match else text
     if not body.strip():
         return
@@ -179,14 +182,34 @@ def _read_json_lines(path: Path, text: str, tenant: str, defaults: Defaults) -> 
         if problem := _unfit(document):  # JSON escapes can write what no file in UTF-8 holds
             raise FileRefused(str(path), number, problem)
         yield _finish(
-            _with_metadata(document, _KEYS | {"body"}), path, {"": number}, len(line.encode()) + 1, tenant, defaults
+            _with_metadata(document, _KEYS | {"body"}, path, {"": number}),
+            path,
+            {"": number},
+            len(line.encode()) + 1,
+            tenant,
+            defaults,
         )
 
 
-def _with_metadata(values: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+def _bare(key: str) -> str:
+    """A key without what people vary: case, hyphens, a plural's s."""
+    return re.sub(r"[\W_]", "", key.lower()).removesuffix("s")
+
+
+def _with_metadata(values: dict[str, Any], keys: set[str], path: Path, lines: Lines) -> dict[str, Any]:
     """Values with those that the store has no key for under ``metadata``, beside what stands there already."""
     document = {key: value for key, value in values.items() if key in keys}
     other = {key: value for key, value in values.items() if key not in keys}
+    for key in other:
+        # Kept as metadata, `applies-to` would widen the document to every case and `span` would be checked by nobody.
+        meant = [known for known in keys if _bare(known) == _bare(key)]
+        if meant:
+            raise FileRefused(
+                str(path),
+                lines.get(key, lines.get("", 0)),
+                f"{key} is no key; is {meant[0]} meant?",
+                hint="Keep it under metadata if it is not.",
+            )
     stated = document.get("metadata", {})
     if other and isinstance(stated, dict):
         document["metadata"] = {**stated, **other}
@@ -303,6 +326,11 @@ def load(
         except RagSqlError as error:
             raise refusal(error, batch) from error
         report.new += sum(document.status == "new" for document in loaded)
+        report.spans += sum(
+            len(entry.document.get("spans", ()))
+            for entry, document in zip(batch, loaded, strict=True)
+            if document.status == "new"
+        )
         report.same += sum(document.status == "same" for document in loaded)
     return report
 

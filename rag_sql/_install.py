@@ -7,14 +7,18 @@ leaves nothing behind.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import psycopg
 import sqlalchemy as sa
+from psycopg import sql
 
 if TYPE_CHECKING:  # a quarter of a second that only installing needs
     from alembic.config import Config
@@ -36,7 +40,8 @@ class Status:
     Attributes
     ----------
     state : str
-        ``not installed``, ``current``, ``outdated`` or ``newer``.
+        ``not installed``, ``current``, ``outdated`` (older tables, or other code of the same or an older release) or
+        ``newer``.
     revision : str or None
         The migration that the tables stand at.
     head : str
@@ -74,7 +79,7 @@ def install(engine: sa.Engine) -> Status:
             return found
         if found.state == "outdated":
             raise NotInstalled(
-                f"an older store is installed (revision {found.revision}, this code needs {found.head})",
+                "another release of the store is installed, with older tables or other code",
                 hint="Run: rag-sql upgrade",
             )
         _require_vector(connection)
@@ -84,7 +89,8 @@ def install(engine: sa.Engine) -> Status:
         _run(connection, "tables")
         _alembic_command("stamp", connection, "head")
         connection.exec_driver_sql("reset role")
-        _rebuild(connection)
+        _run(connection, "api", only="000")
+        _apply_code(connection)
         return _status(connection)
 
 
@@ -119,14 +125,27 @@ def migrate(connection: sa.Connection, revision: str = "head") -> None:
     _act_as_owner(connection)
     _alembic_command("upgrade", connection, revision)
     connection.exec_driver_sql("reset role")
-    _run(connection, "security", but="000")
-    _run(connection, "api", but="000")
+    _apply_code(connection)
 
 
-def _rebuild(connection: sa.Connection) -> None:
-    _run(connection, "api", only="000")
+def _apply_code(connection: sa.Connection) -> None:
+    """Security and api, on a namespace that is new, signed with what was applied."""
     _run(connection, "security", but="000")
     _run(connection, "api", but="000")
+    _act_as_owner(connection)
+    about = "rag-sql: the public surface. Start with decide, explain, document, packet, span_check."
+    statement = sql.SQL("comment on schema rag_api is {}").format(sql.Literal(f"{about} [{_signature()}]"))
+    connection.exec_driver_sql(statement.as_string())
+    connection.exec_driver_sql("reset role")
+
+
+def _signature() -> str:
+    """Version of this package and SHA-256 of the SQL that every upgrade applies again."""
+    digest = hashlib.sha256()
+    for folder in ("security", "api"):
+        for path in sorted((_resources.find("schema") / folder).glob("*.sql")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{version('rag-sql')} {digest.hexdigest()}"
 
 
 @contextmanager
@@ -139,7 +158,7 @@ def _locked(engine: sa.Engine) -> Iterator[sa.Connection]:
         found = _status(connection)
         if found.state == "newer":
             raise DatabaseTooNew(
-                f"the database stands at revision {found.revision}, which this rag-sql does not know",
+                f"the store was installed by a newer rag-sql (revision {found.revision}; this one has {found.head})",
                 hint="Upgrade the rag-sql package to the one that upgraded the database, or newer.",
             )
         yield connection
@@ -156,7 +175,8 @@ def _status(connection: sa.Connection) -> Status:
         sa.text(
             "select current_setting('server_version'), current_database(), session_user::text,"
             " exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
-            " where n.nspname = 'rag' and c.relname = 'alembic_version')"
+            " where n.nspname = 'rag' and c.relname = 'alembic_version'),"
+            " substring(obj_description(to_regnamespace('rag_api'), 'pg_namespace') from '\\[(.*)\\]$')"
         )
     ).one()
     revision: str | None = None
@@ -165,13 +185,18 @@ def _status(connection: sa.Connection) -> Status:
             revision = connection.execute(sa.text("select version_num from rag.alembic_version")).scalar()
     if revision is None:
         state = "not installed"
-    elif revision == head:
-        state = "current"
-    elif revision in {script.revision for script in scripts.walk_revisions()}:
-        state = "outdated"
-    else:
+    elif revision not in {script.revision for script in scripts.walk_revisions()} or _release(row[4]) > _release(
+        _signature()
+    ):
         state = "newer"
+    else:
+        state = "current" if (revision, row[4]) == (head, _signature()) else "outdated"
     return Status(state, revision, head, row[0], row[1], row[2])
+
+
+def _release(signature: str | None) -> tuple[int, ...]:
+    """The release in a signature, comparable."""
+    return tuple(int(part) for part in re.findall(r"\d+", (signature or "").partition(" ")[0]))
 
 
 @contextmanager

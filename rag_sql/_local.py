@@ -52,6 +52,23 @@ class LocalStore:
         """URL of the store for installing and administering."""
         return self.server.url(SUPERUSER, DATABASE)
 
+    def ready(self) -> bool:
+        """Whether the store was installed here."""
+        maintenance = make_engine(self.server.url(SUPERUSER, "postgres"))
+        try:
+            with maintenance.connect() as connection:
+                return self._ready(connection)
+        finally:
+            maintenance.dispose()
+
+    def not_installed(self) -> _install.Status:
+        """The status of a server that was started and holds no store yet."""
+        maintenance = make_engine(self.server.url(SUPERUSER, "postgres"))
+        try:
+            return _install.status(maintenance)
+        finally:
+            maintenance.dispose()
+
     def __enter__(self) -> LocalStore:
         return self
 

@@ -14,6 +14,7 @@ from rag_sql import _evidence
 __all__ = [
     "Approval",
     "Candidate",
+    "Change",
     "Claim",
     "Contract",
     "Decision",
@@ -317,8 +318,9 @@ class Packet(Evidence):
         return json.dumps(self.document, ensure_ascii=False, indent=2, sort_keys=True)
 
     def verify(self) -> list[str]:
-        """What does not hold in this packet, from its document alone; empty when everything does.
+        """What does not hold of this packet's evidence, from its document alone; empty when all of it does.
 
+        The request, scores, titles, times and who recorded it are not part of the evidence and are not checked.
         Recomputes the digest by the byte layout of ``schema/README.md``, the hashes of texts and contract, the places
         of the quotations, and coverage.
         """
@@ -446,6 +448,15 @@ class Candidate:
     applies_to: tuple[str, ...] | None
     case_value: str | None
     effective_version: int | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between a packet and a decision made now: of a document, of the contract, or of the outcome."""
+
+    subject: str
+    was: str
+    is_now: str
 
 
 @dataclass(frozen=True)

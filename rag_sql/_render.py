@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rag_sql._admin import TenantRow
 from rag_sql._install import Status
-from rag_sql._models import Approval, Candidate, Claim, Evidence, Outcome, Packet, Review, Verdict
+from rag_sql._models import Approval, Candidate, Change, Claim, Evidence, Outcome, Packet, Review, Verdict
 
 if TYPE_CHECKING:
     from rag_sql._demo import DemoResult
@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 def _plain(console: Console, text: str, style: str = "") -> None:
     """A line as it is: document text is not markup."""
-    console.print(Text(text, style=style), soft_wrap=True)
+    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -58,7 +58,8 @@ def reason(candidate: Candidate) -> str:
             return f"superseded by version {candidate.effective_version}"
         case "attribute_differs" | "attribute_not_stated":
             values = ", ".join(candidate.applies_to or ())
-            return f"{candidate.attribute}: applies to {values}, the case is {candidate.case_value or 'silent'}"
+            stated = f"the case is {candidate.case_value}" if candidate.case_value else "the case does not state it"
+            return f"{candidate.attribute}: applies to {values}, {stated}"
         case other:
             return other
 
@@ -139,18 +140,27 @@ def verdicts(console: Console, rows: Sequence[Verdict]) -> None:
     console.print(table)
 
 
-def review(console: Console, shown: Review) -> None:
+def review(console: Console, shown: Review, changes: Sequence[Change]) -> None:
     """What a reviewer decides about."""
     verdicts(console, shown.verdicts)
+    for change in changes:
+        _plain(console, f"changed since: {change.subject}: {change.was} -> {change.is_now}", "red")
     _plain(console, f"evidence {shown.evidence_digest}")
     _plain(console, f"draft    {shown.draft_digest}")
     _plain(console, f"shown    {shown.shown_digest}")
 
 
-def approval(console: Console, found: Approval) -> None:
-    """An approval that holds."""
+def withheld(console: Console, claims: Sequence[Claim]) -> None:
+    """Claims that are part of what was approved and may not be said."""
+    for claim in claims:
+        _plain(console, f"withheld, not to be said: {claim.text}", "red")
+
+
+def approval(console: Console, found: Approval, claims: Sequence[Claim]) -> None:
+    """An approval that holds, and what of the draft it does not let pass."""
     by = found.reviewer_name or found.reviewer_login
     _plain(console, f"approved: decision {found.decision_number} by {by} at {found.recorded_at.isoformat()}")
+    withheld(console, [claims[position - 1] for position in found.withheld])
 
 
 def demo(console: Console, result: DemoResult) -> None:

@@ -1,6 +1,6 @@
-"""Every statement that the client issues: calls of ``rag_api`` and nothing else, by name, in named notation.
+"""Every statement that the client issues at run time: calls of ``rag_api``, by name, in named notation.
 
-Two statements are not here because they administer a store and no run-time login may issue them: see ``_admin``.
+What administers a store, which no run-time login may, is in ``_install`` and ``_admin``.
 """
 
 from __future__ import annotations
@@ -71,6 +71,10 @@ APPROVE = _statement(
     " p_shown_digest => :shown_digest, p_decision => :decision, p_reviewer_name => :reviewer_name, p_note => :note)"
 )
 
+EVIDENCE_CHANGES = _statement(
+    "select subject, was, is_now from rag_api.evidence_changes(p_packet_id => cast(:packet_id as uuid))"
+)
+
 REQUIRE_APPROVAL = _statement(
     "select packet_id::text, evidence_digest, draft_digest, shown_digest, decision_number, reviewer_login,"
     " reviewer_name, note, withheld, recorded_at"
@@ -84,8 +88,16 @@ SPAN_CHECK = _statement(
     " from rag_api.span_check"
 )
 
+_GLOBAL_RANKING = (
+    " from rag_api.global_ranking(p_tenant => :tenant, p_query => :query, p_case_facts => cast(:case_facts as jsonb))"
+)
+
 GLOBAL_RANKING = _statement(
     "select position, score, tenant, document_id, version, eligible, reason, attribute, applies_to, case_value"
-    " from rag_api.global_ranking(p_tenant => :tenant, p_query => :query,"
-    " p_case_facts => cast(:case_facts as jsonb)) order by position"
+    + _GLOBAL_RANKING
+    + " order by position"
+)
+
+TAKE_THEN_FILTER = _statement(
+    "select document_id" + _GLOBAL_RANKING + " where position <= :k and eligible order by position"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -18,6 +19,7 @@ from rag_sql import _statements
 from rag_sql._models import (
     Approval,
     Candidate,
+    Change,
     Claim,
     Decision,
     Evidence,
@@ -27,7 +29,7 @@ from rag_sql._models import (
     Verdict,
     claims_json,
 )
-from rag_sql.errors import BindingLost, NotAllowed, NotInstalled, translate
+from rag_sql.errors import BindingLost, InvalidRequest, NotAllowed, NotInstalled, UnsuitableDatabase, translate
 
 __all__ = ["EvidenceStore", "Tenant", "make_engine"]
 
@@ -39,6 +41,11 @@ def make_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
     parsed = sa.make_url(url)
     if parsed.drivername in {"postgres", "postgresql"}:
         parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername != "postgresql+psycopg":
+        raise UnsuitableDatabase(
+            f"a store is reached through psycopg 3, not {parsed.drivername!r}",
+            hint="Write the URL as postgresql://login@host/database.",
+        )
     # A pooler gives each transaction another backend: a prepared statement would be on the wrong one.
     arguments = {"prepare_threshold": None, "client_encoding": "utf8"}
     engine = sa.create_engine(parsed, connect_args=arguments, pool_reset_on_return=None, **options)
@@ -84,6 +91,8 @@ class EvidenceStore:
     def embedded(cls, home: str | Path | None = None) -> Self:
         """Open the store of the embedded server, installing it at first use.
 
+        Where the environment variable ``RAG_SQL_DATABASE_URL`` names a database, that store is opened instead.
+
         Parameters
         ----------
         home : path, optional
@@ -95,6 +104,9 @@ class EvidenceStore:
             The platform has no binaries, or the server does not start; the message says what to do.
         """
         from rag_sql._local import LocalStore
+
+        if url := os.environ.get("RAG_SQL_DATABASE_URL"):
+            return cls.connect(url)
 
         with ExitStack() as opened:
             local = opened.enter_context(LocalStore(Path(home) if home is not None else None))
@@ -406,7 +418,7 @@ class Tenant:
 
         Raises
         ------
-        TenantRequired, PacketNotFound, EvidenceInsufficient, PresentationChanged, ConcurrentDecision
+        TenantRequired, PacketNotFound, EvidenceInsufficient, NothingLicensed, PresentationChanged, ConcurrentDecision
         """
         return self._decide_review(review, "approved", reviewer_name, note)
 
@@ -425,6 +437,15 @@ class Tenant:
             note=note,
         )
         return number
+
+    def evidence_changes(self, packet_id: str) -> list[Change]:
+        """What a decision made now would rest on that a packet did not; empty when nothing has changed.
+
+        Raises
+        ------
+        TenantRequired, PacketNotFound
+        """
+        return [Change(**row) for row in self._rows(_statements.EVIDENCE_CHANGES, packet_id=packet_id)]
 
     def require_approval(self, packet_id: str, claims: Sequence[Claim]) -> Approval:
         """The gate before use: decides again, now, and returns the approval of this draft on this packet.
@@ -468,8 +489,15 @@ def _request(
         "question_id": question_id,
         "query": query,
         "case_facts": json.dumps(dict(case), ensure_ascii=False),
-        "k": k,
-        "contract_version": contract_version,
+        "k": _whole_number("K", k),
+        "contract_version": None if contract_version is None else _whole_number("a contract version", contract_version),
         "valid_at": valid_at,
         "known_at": known_at,
     }
+
+
+def _whole_number(what: str, value: int) -> int:
+    """The value, where the database can take it; which range is allowed, the database says."""
+    if type(value) is not int or not -(2**31) <= value < 2**31:
+        raise InvalidRequest(f"{what} must be a whole number from 1, not {value!r}")
+    return value

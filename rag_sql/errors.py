@@ -32,6 +32,7 @@ __all__ = [
     "NoApproval",
     "NotAllowed",
     "NotInstalled",
+    "NothingLicensed",
     "PacketNotFound",
     "PresentationChanged",
     "QuoteNotFound",
@@ -194,6 +195,12 @@ class PresentationChanged(RagSqlError):
     """What the reviewer was shown is not what would be shown now."""
 
     sqlstate = "RS052"
+
+
+class NothingLicensed(RagSqlError):
+    """A draft of which no claim is licensed cannot be approved."""
+
+    sqlstate = "RS053"
 
 
 class ConcurrentDecision(RagSqlError):

@@ -380,9 +380,14 @@ begin
   if new.range_start is null then
     raise exception using
       errcode = 'RS023',
-      message = format('span "%s" quotes text that is not in the body of "%s" version %s',
-        new.span_id, new.document_id, new.version),
-      detail = format('Quotation, occurrence %s: %s', coalesce(new.occurrence, 1), new.quote),
+      message = case
+        when new.occurrence > 1 and rag.locate(v_body, new.quote, 1) is not null
+        then format('span "%s" quotes text that does not occur %s times in the body of "%s" version %s',
+          new.span_id, new.occurrence, new.document_id, new.version)
+        else format('span "%s" quotes text that is not in the body of "%s" version %s',
+          new.span_id, new.document_id, new.version)
+      end,
+      detail = format('Quotation: %s', new.quote),
       table = new.document_id,
       datatype = new.version::text,
       constraint = new.span_id,

@@ -12,14 +12,26 @@ from typing import Annotated
 
 import typer
 
+import rag_sql
 from rag_sql.cli import _common, admin, decisions, documents
 from rag_sql.cli._apps import app
 
 __all__ = ["admin", "app", "decisions", "documents", "main"]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rag-sql {rag_sql.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+def _root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
     _common.debug = debug
 
 

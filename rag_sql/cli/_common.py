@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
@@ -25,6 +26,14 @@ __all__: list[str] = []
 out = Console(width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True)
 
+
+def _given(value: str | None) -> str | None:
+    """An option as given; an empty one is more often a variable that nobody set than a wish."""
+    if value == "":
+        raise typer.BadParameter("is empty")
+    return value
+
+
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -33,6 +42,7 @@ UrlOption = Annotated[
         help="postgresql://login@host/database; without it the embedded server is started.",
         show_default=False,
         show_envvar=False,
+        callback=_given,
     ),
 ]
 HomeOption = Annotated[
@@ -42,8 +52,10 @@ HomeOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-TenantOption = Annotated[str | None, typer.Option("--tenant", "-t", help="The tenant to bind; without it public only.")]
-RequiredTenant = Annotated[str, typer.Option("--tenant", "-t", help="The tenant to bind.")]
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", "-t", help="The tenant to bind; without it public only.", callback=_given)
+]
+RequiredTenant = Annotated[str, typer.Option("--tenant", "-t", help="The tenant to bind.", callback=_given)]
 QueryOption = Annotated[str, typer.Option("--query", "-q", help="Words for the ranker.")]
 CaseOption = Annotated[
     list[str] | None, typer.Option("--case", "-c", metavar="KEY=VALUE", help="A fact of the case; repeatable.")
@@ -107,15 +119,17 @@ def open_store(url: str | None, home: Path | None) -> Iterator[EvidenceStore]:
 
 
 @contextmanager
-def open_engine(url: str | None, home: Path | None, *, install: bool) -> Iterator[tuple[sa.Engine, bool]]:
-    """An engine, and whether it is the embedded server's: of the installing login there, or of the ordinary one."""
-    with LocalStore(home) if not url else nullcontext() as local:
+def open_engine(
+    url: str | None, home: Path | None, *, install: bool, prepare: bool = True
+) -> Iterator[tuple[sa.Engine, LocalStore | None]]:
+    """An engine, and the embedded server where it is one of its: for the installing login, or for the ordinary one."""
+    with LocalStore(home, prepare=prepare) if not url else nullcontext() as local:
         if local is None:
             engine = make_engine(parsed_url(str(url)))
         else:
             engine = make_engine(local.admin_url() if install else local.url())
         try:
-            yield engine, local is not None
+            yield engine, local
         finally:
             engine.dispose()
 
@@ -128,7 +142,11 @@ def parsed_url(url: str) -> sa.URL:
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_in_json))
+
+
+def _in_json(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def pairs(values: list[str] | None, option: str) -> list[tuple[str, str]]:

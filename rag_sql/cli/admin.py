@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import typer
 
 from rag_sql import _admin, _install, _render
-from rag_sql._local import OPERATOR, LocalStore
+from rag_sql._local import DATABASE, OPERATOR, LocalStore
 from rag_sql.cli._apps import app, tenant_app
 from rag_sql.cli._common import (
     HomeOption,
@@ -70,10 +70,18 @@ def upgrade(database_url: UrlOption = None, home: HomeOption = None, as_json: Js
 
 @command(app)
 def status(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Say what the database holds. Exit code 1 unless it is current."""
-    with open_engine(database_url, home, install=False) as (engine, _):
-        status_now = _install.status(engine)
-        print_json(asdict(status_now)) if as_json else _render.status(out, status_now)
+    """Say what the database holds, and install nothing. Exit code 1 unless it is current."""
+    with open_engine(database_url, home, install=False, prepare=False) as (engine, local):
+        status_now = _install.status(engine) if local is None or local.ready() else local.not_installed()
+        where = "" if local is None else local.server.conninfo(OPERATOR, DATABASE)
+        if as_json:
+            print_json({**asdict(status_now), **({"home": local.server.home, "conninfo": where} if local else {})})
+        else:
+            _render.status(out, status_now)
+            if local is not None:
+                out.print(
+                    f"embedded in {local.server.home}; while it runs: psql '{where}'", soft_wrap=True, highlight=False
+                )
     raise typer.Exit(0 if status_now.state == "current" else 1)
 
 
@@ -85,9 +93,9 @@ def tenant_add(
     as_json: JsonOption = False,
 ) -> None:
     """Add a tenant. On the embedded server its one login is bound to it as well."""
-    with open_engine(database_url, home, install=True) as (engine, embedded):
+    with open_engine(database_url, home, install=True) as (engine, local):
         _admin.add_tenant(engine, name)
-        if embedded:
+        if local is not None:
             _admin.grant_tenant(engine, name, OPERATOR)
     print_json({"tenant": name}) if as_json else out.print(f"tenant {name} is there")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,7 +32,7 @@ from rag_sql.cli._common import (
     pairs,
     print_json,
 )
-from rag_sql.errors import InvalidClaims
+from rag_sql.errors import InvalidClaims, PresentationChanged
 
 __all__: list[str] = []
 
@@ -71,7 +72,12 @@ def ask(
         evidence = method(question, query=query, case=facts, k=k, contract_version=contract_version)
     claims = draft(evidence) if evidence.sufficient else ()
     if as_json:
-        document = evidence.document if isinstance(evidence, Packet) else asdict(evidence)
+        if evidence.outcome is Outcome.UNSUPPORTED_QUESTION:
+            document: Mapping[str, Any] = {"outcome": evidence.outcome, "question_id": evidence.question_id}
+        elif isinstance(evidence, Packet):
+            document = {**evidence.document, "witnesses": [asdict(witness) for witness in evidence.witnesses]}
+        else:
+            document = asdict(evidence)
         print_json({**document, "draft": [asdict(claim) for claim in claims]})
     else:
         _render.evidence(out, evidence, claims)
@@ -133,7 +139,8 @@ def packet_verify(
         for problem in problems:
             err.print(f"packet {packet.packet_id}: {problem}", markup=False, highlight=False, soft_wrap=True)
     else:
-        out.print(f"packet {packet.packet_id} holds: digest {packet.digest}", soft_wrap=True)
+        out.print(f"the evidence of packet {packet.packet_id} holds: texts, spans, contract, coverage", soft_wrap=True)
+        out.print(f"digest {packet.digest}", soft_wrap=True)
     raise typer.Exit(1 if problems else 0)
 
 
@@ -153,18 +160,26 @@ def approve(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a packet's draft with its verdicts and approve exactly that; or check that an approval still holds."""
+    """Show a packet's draft with its verdicts and approve exactly that; or check that an approval still holds.
+
+    A draft file is a JSON array of objects with text, fact, tenant, document_id, version and span_id.
+    """
     identifier = _uuid(packet_id)
+    if check and (reject or shown or reviewer or note):
+        raise typer.BadParameter(
+            "decides nothing: it goes with none of --reject, --shown, --as and --note", param_hint="--check"
+        )
     with open_store(database_url, home) as store:
         with store.tenant(tenant) as bound:
             drafted = _read_claims(claims) if claims else draft(bound.packet(identifier))
             if check:
                 approval = bound.require_approval(identifier, drafted)
-                print_json(asdict(approval)) if as_json else _render.approval(out, approval)
+                print_json(asdict(approval)) if as_json else _render.approval(out, approval, drafted)
                 return
             review = bound.review(identifier, drafted)
+            changes = bound.evidence_changes(identifier)
         if not as_json or shown is None:
-            _render.review(err if as_json else out, review)
+            _render.review(err if as_json else out, review, changes)
         if shown is None:
             if not sys.stdin.isatty():
                 raise typer.BadParameter(
@@ -174,7 +189,9 @@ def approve(
             typer.confirm("Reject this?" if reject else "Approve this?", abort=True, err=True)
             shown = review.shown_digest
         elif shown != review.shown_digest:
-            raise typer.BadParameter("something else would be shown now; look again", param_hint="--shown")
+            raise PresentationChanged(
+                "what was shown is not what would be shown now", hint="Look again: run the command without --shown."
+            )
         with store.tenant(tenant) as bound:
             decide = bound.reject if reject else bound.approve
             number = decide(review, reviewer_name=reviewer, note=note)
@@ -182,6 +199,7 @@ def approve(
         print_json({"decision_number": number, "decision": "rejected" if reject else "approved", "shown_digest": shown})
     else:
         out.print(f"{'rejected' if reject else 'approved'}: decision {number}")
+        _render.withheld(out, [verdict.claim for verdict in review.verdicts if not verdict.licensed and not reject])
 
 
 def _uuid(text: str) -> str:
@@ -195,6 +213,15 @@ def _uuid(text: str) -> str:
 
 def _read_claims(path: Path) -> tuple[Claim, ...]:
     try:
-        return tuple(Claim(**claim) for claim in json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InvalidClaims(f"{path}: {error}") from error
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidClaims(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidClaims(f"{path} is not JSON: {error}") from error
+    try:
+        return tuple(Claim(**claim) for claim in found)
+    except TypeError as error:
+        raise InvalidClaims(
+            f"{path} is not an array of claims",
+            hint="A claim has text, fact, tenant, document_id, version and span_id, and nothing else.",
+        ) from error

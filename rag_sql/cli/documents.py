@@ -59,7 +59,8 @@ def load(
     if as_json:
         print_json({"files": len(files), **asdict(report)})
     else:
-        out.print(f"{len(files)} files: {report.new} new, {report.same} same, {report.empty} empty")
+        counted = "1 file" if len(files) == 1 else f"{len(files)} files"
+        out.print(f"{counted}: {report.new} new with {report.spans} spans, {report.same} same, {report.empty} empty")
 
 
 @command(contract_app, "add")

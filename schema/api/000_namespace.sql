@@ -82,5 +82,4 @@ $$;
 create schema rag_api authorization rag_owner;
 set local role rag_owner;
 grant usage on schema rag_api to rag_reader, rag_auditor;
-comment on schema rag_api is 'rag-sql: the public surface. Start with decide, explain, document, packet, span_check.';
 reset role;

@@ -2,8 +2,8 @@
 
 set local role rag_owner;
 
--- Asserts a tenant for the rest of the transaction and proves it at once (RS001 when it is not granted). Null, or an
--- empty text, asserts none: public only. Returns what was asserted before, so that a caller can put it back.
+-- Asserts a tenant for the rest of the transaction and proves it at once (RS001 when it is not granted). Null asserts none:
+-- public only; an empty text is RS010, since it is more often a variable that nobody set. Returns what was asserted before, so that a caller can put it back.
 create function rag_api.bind(
   p_tenant text
 )
@@ -15,6 +15,12 @@ as $$
 declare
   v_before constant text := nullif(current_setting('rag.tenant', true), '');
 begin
+  if p_tenant = '' then
+    raise exception using
+      errcode = 'RS010',
+      message = 'the name of a tenant is not empty',
+      hint = 'Null binds none: public only.';
+  end if;
   perform set_config('rag.tenant', coalesce(p_tenant, ''), true);
   perform rag_auth.tenant();
   -- The first statement of its transaction, and no BEGIN before it: the binding ends with this very statement.

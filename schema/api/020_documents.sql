@@ -429,7 +429,7 @@ begin
   if found then
     raise exception using
       errcode = 'RS021',
-      message = format('"%s" version %s exists with another %s', v_problem.id, v_problem.version, v_problem.what),
+      message = format('"%s" version %s exists with other content: %s', v_problem.id, v_problem.version, v_problem.what),
       column = format('%s.version', v_problem.document_position),
       hint = 'A version is immutable: give the changed document the next version number.';
   end if;

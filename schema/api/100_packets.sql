@@ -82,8 +82,33 @@ revoke all on function rag_api._packet_spans from public;
 grant execute on function rag_api._packet_spans to rag_reader;
 comment on function rag_api._packet_spans is 'Private: the spans that a packet has.';
 
--- A packet whole, as one JSON document: enough to verify it without a database. RS050 when there is no such packet, or
--- it is another tenant's.
+-- A packet of the bound tenant; RS002 when none is bound, RS050 when there is no such packet or it is another tenant's.
+create function rag_api._packet(
+  p_packet_id uuid
+)
+  returns rag.packet
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := rag_auth.required_tenant();
+  v_packet rag.packet;
+begin
+  select p.* into v_packet from rag.packet p where p.tenant = v_tenant and p.packet_id = p_packet_id;
+  if not found then
+    raise exception using
+      errcode = 'RS050',
+      message = format('there is no packet %s', coalesce(p_packet_id::text, 'null'));
+  end if;
+  return v_packet;
+end;
+$$;
+revoke all on function rag_api._packet from public;
+grant execute on function rag_api._packet to rag_reader;
+comment on function rag_api._packet is 'Private: a packet of the bound tenant; RS002, RS050.';
+
+-- A packet whole, as one JSON document: enough to verify its evidence without a database. RS002, RS050.
 create function rag_api.packet_document(
   p_packet_id uuid
 )
@@ -93,56 +118,47 @@ create function rag_api.packet_document(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_document jsonb;
+  v_packet constant rag.packet := rag_api._packet(p_packet_id);
 begin
-  select jsonb_build_object(
+  return (select jsonb_build_object(
     'format', 'rag-sql packet 1',
-    'packet_id', p.packet_id,
-    'tenant', p.tenant,
-    'digest', encode(p.digest, 'hex'),
-    'preimage', encode(p.preimage, 'hex'),
-    'outcome', p.outcome,
-    'question_id', p.question_id,
+    'packet_id', v_packet.packet_id,
+    'tenant', v_packet.tenant,
+    'digest', encode(v_packet.digest, 'hex'),
+    'preimage', encode(v_packet.preimage, 'hex'),
+    'outcome', v_packet.outcome,
+    'question_id', v_packet.question_id,
     'contract', jsonb_build_object(
       'tenant', c.tenant,
       'version', c.version,
       'sha256', encode(c.content_sha256, 'hex'),
       'content', c.content
     ),
-    'case_facts', p.case_facts,
+    'case_facts', v_packet.case_facts,
     'request', jsonb_build_object(
-      'query', p.query,
-      'k', p.k,
-      'method', p.method,
-      'contract_pinned', p.contract_pinned,
-      'valid_at', rag_api._utc(p.valid_at),
-      'known_at', rag_api._utc(p.known_at)
+      'query', v_packet.query,
+      'k', v_packet.k,
+      'method', v_packet.method,
+      'contract_pinned', v_packet.contract_pinned,
+      'valid_at', rag_api._utc(v_packet.valid_at),
+      'known_at', rag_api._utc(v_packet.known_at)
     ),
-    'required', to_jsonb(p.required),
-    'missing', to_jsonb(p.missing),
+    'required', to_jsonb(v_packet.required),
+    'missing', to_jsonb(v_packet.missing),
     'sources', rag_api._sources(
-      rag_api._packet_selection(p.tenant, p.packet_id),
+      rag_api._packet_selection(v_packet.tenant, v_packet.packet_id),
       array(
         select s.score from rag.packet_source s
-        where s.tenant = p.tenant and s.packet_id = p.packet_id
+        where s.tenant = v_packet.tenant and s.packet_id = v_packet.packet_id
         order by s.position
       ),
-      array(select s from rag_api._packet_spans(p.tenant, p.packet_id) as s)
+      array(select s from rag_api._packet_spans(v_packet.tenant, v_packet.packet_id) as s)
     ),
-    'recorded_at', rag_api._utc(p.recorded_at),
-    'recorded_by', p.recorded_by
+    'recorded_at', rag_api._utc(v_packet.recorded_at),
+    'recorded_by', v_packet.recorded_by
   )
-  into v_document
-  from rag.packet p
-  join rag.contract c
-    on c.tenant = p.contract_tenant and c.question_id = p.question_id and c.version = p.contract_version
-  where p.tenant = rag_auth.tenant() and p.packet_id = p_packet_id;
-  if not found then
-    raise exception using
-      errcode = 'RS050',
-      message = format('there is no packet %s', coalesce(p_packet_id::text, 'null'));
-  end if;
-  return v_document;
+  from rag.contract c
+  where c.tenant = v_packet.contract_tenant and c.question_id = v_packet.question_id and c.version = v_packet.contract_version);
 end;
 $$;
 revoke all on function rag_api.packet_document from public;

@@ -34,12 +34,7 @@ declare
   v_packet rag.packet;
 begin
   perform rag_api._check_claims(p_claims);
-  select p.* into v_packet from rag.packet p where p.tenant = v_tenant and p.packet_id = p_packet_id;
-  if not found then
-    raise exception using
-      errcode = 'RS050',
-      message = format('there is no packet %s', coalesce(p_packet_id::text, 'null'));
-  end if;
+  v_packet := rag_api._packet(p_packet_id);
   return query
   with verdict as materialized (
     select v.position, v.claim, v.verdict, v.reason
@@ -88,12 +83,7 @@ declare
   v_packet rag.packet;
   v_now record;
 begin
-  select p.* into v_packet from rag.packet p where p.tenant = v_tenant and p.packet_id = p_packet_id;
-  if not found then
-    raise exception using
-      errcode = 'RS050',
-      message = format('there is no packet %s', coalesce(p_packet_id::text, 'null'));
-  end if;
+  v_packet := rag_api._packet(p_packet_id);
 
   begin
     select d.outcome, d.contract_tenant, d.contract_version, d.missing, d.sources, d.digest into v_now
@@ -160,13 +150,15 @@ begin
     format('%s (%s)', coalesce(w.document_id, n.document_id), coalesce(w.tenant, n.tenant)),
     case when w.document_id is null then 'not selected'
       else format('version %s, spans: %s', w.version, array_to_string(w.span_ids, ', ')) end,
-    case when n.document_id is null then 'not selected'
+    case when n.document_id is null then format('not selected (%s)', coalesce(e.reason, 'others rank before it'))
       else format('version %s, spans: %s', n.version, array_to_string(n.span_ids, ', ')) end
   from was w
   full join now_selected n
     on n.tenant = w.tenant collate "C"
     and n.document_id = w.document_id collate "C"
     and n.range_start = w.range_start
+  left join rag_api.eligibility(v_packet.case_facts) as e
+    on e.tenant = w.tenant and e.document_id = w.document_id and e.version = w.version
   where (w.version, w.span_ids) is distinct from (n.version, n.span_ids collate "C")
   order by coalesce(w.document_id, n.document_id) collate "C", coalesce(w.tenant, n.tenant) collate "C";
   if not found and v_now.outcome = 'SufficientForTemplate' then
@@ -281,7 +273,7 @@ set local role rag_recorder;
 
 -- Records a decision ('approved' or 'rejected') about a packet and a draft. p_shown_digest is the digest of what the
 -- reviewer saw (review_packet): when the database would show something else now, nothing is recorded (RS052). An
--- insufficient packet cannot be approved (RS051). Also RS002, RS010 for another decision, RS040, RS050.
+-- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002, RS010 for another decision, RS040, RS050.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a decision; who may call it is rag_reviewer.
 create function rag_api.approve(
@@ -308,14 +300,24 @@ begin
       errcode = 'RS010',
       message = format('a decision is approved or rejected, not %s', coalesce(p_decision, 'null'));
   end if;
-  select r.evidence_digest, r.draft_digest, r.shown_digest into v_review
-  from rag_api.review_packet(p_packet_id, p_claims) as r
-  limit 1;
+  select
+    (array_agg(r.evidence_digest))[1] as evidence_digest,
+    (array_agg(r.draft_digest))[1] as draft_digest,
+    (array_agg(r.shown_digest))[1] as shown_digest,
+    bool_or(r.verdict = 'licensed') as licensed
+  into v_review
+  from rag_api.review_packet(p_packet_id, p_claims) as r;
   if v_review.shown_digest is distinct from p_shown_digest then
     raise exception using
       errcode = 'RS052',
       message = format('what was shown for packet %s is not what would be shown now', p_packet_id),
       hint = 'Show the packet to the reviewer again: rag_api.review_packet.';
+  end if;
+  if p_decision = 'approved' and not v_review.licensed then
+    raise exception using
+      errcode = 'RS053',
+      message = 'no claim of the draft is licensed: there is nothing to approve',
+      hint = 'Reject the draft, or draft again from the licensed clauses.';
   end if;
   if p_decision = 'approved' and exists (
     select from rag.packet p

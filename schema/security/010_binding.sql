@@ -40,7 +40,7 @@ begin
     raise exception using
       errcode = 'RS001',
       message = format('tenant "%s" is not bound to login "%s"', v_asserted, session_user),
-      hint = 'Ask the administrator of the store for: rag-sql tenant grant TENANT LOGIN.';
+      hint = format('Ask the administrator of the store for: rag-sql tenant grant %s %s', v_asserted, session_user);
   end if;
   return v_asserted;
 end;
@@ -81,14 +81,24 @@ revoke create on schema rag_auth from rag_binder;
 
 -- Administration: the installing login acts as rag_owner for these. No run-time role may call them.
 
+-- RS010 when the name is no slug.
 create or replace function rag_auth.add_tenant(
   p_tenant text
 )
   returns void
-  language sql
-begin atomic
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_tenant is null or p_tenant !~ '^[a-z][a-z0-9-]{0,62}$' then
+    raise exception using
+      errcode = 'RS010',
+      message = format('"%s" is no name for a tenant', coalesce(p_tenant, 'null')),
+      hint = 'A name is a lower-case letter, then letters, digits and hyphens; at most 63.';
+  end if;
   insert into rag.tenant (tenant) values (p_tenant) on conflict do nothing;
 end;
+$$;
 revoke all on function rag_auth.add_tenant from public;
 comment on function rag_auth.add_tenant is 'Adds a tenant; nothing happens where it exists.';
 

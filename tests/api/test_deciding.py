@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -198,20 +199,23 @@ def test_what_had_been_recorded_at_an_instant_can_be_decided_again(gateway: Data
         assert ask(acme, valid_at=instant, known_at=instant).digest == before.digest
 
 
-def test_an_unsupported_question_is_an_outcome_and_reads_no_corpus(shared_gateway: Database) -> None:
-    with shared_gateway.connect("acme_reader") as connection:
-        connection.execute("select rag_api.bind(p_tenant => 'acme')")
-        plan = connection.execute(
-            "explain (analyze, format json) select outcome, sources from rag_api.decide(p_question_id => 'nope',"
-            " p_query => '', p_case_facts => null, p_k => null)"
-        ).fetchone()
-        row = connection.execute(
-            "select outcome, sources from rag_api.decide(p_question_id => 'nope', p_query => '',"
-            " p_case_facts => null, p_k => null)"
-        ).fetchone()
-    assert plan is not None
-    # Neither the query nor the case was looked at: both would have been refused.
-    assert row == ("UnsupportedQuestion", None)
+def test_an_unsupported_question_is_an_outcome_and_reads_no_corpus(gateway: Database) -> None:
+    """While somebody holds the corpus closed: a supported question waits for it, an unsupported one is answered."""
+    statement = (
+        "select outcome, sources from rag_api.decide(p_question_id => %s, p_query => 'gateway',"
+        """ p_case_facts => '{"model": "G2", "firmware": "2.4.1"}', p_k => 1)"""
+    )
+    with gateway.connect("postgres") as holder, gateway.connect("acme_reader") as reader:
+        for table in ("version", "span", "withdrawal"):
+            holder.execute(f"lock table rag.{table} in access exclusive mode".encode())
+        reader.execute("select rag_api.bind(p_tenant => 'acme')")
+        reader.execute("set local lock_timeout = '200ms'")
+        assert reader.execute(statement, ["nope"]).fetchone() == ("UnsupportedQuestion", None)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            reader.execute(statement, [QUESTION])
+
+
+def test_only_deciding_answers_an_unsupported_question(shared_gateway: Database) -> None:
     with shared_gateway.tenant("acme_reader") as acme, pytest.raises(errors.UnsupportedQuestion):
         acme.explain("nope", query=QUERY, case=CASE, k=2)
     with shared_gateway.tenant("acme_reader") as acme, pytest.raises(errors.UnsupportedQuestion):
@@ -405,6 +409,12 @@ def test_a_selection_has_min_k_eligible_matches_rows(store: Database, eligible: 
         ({"case": {**CASE, "model": ""}}, errors.InvalidCase),
         ({"case": {**CASE, "model": 2}}, errors.InvalidCase),
         ({"case": {**CASE, "model": ["G2"]}}, errors.InvalidCase),
+        ({"k": 2**40}, errors.InvalidRequest),
+        ({"k": 2.5}, errors.InvalidRequest),
+        ({"k": True}, errors.InvalidRequest),
+        ({"query": "a\0b"}, errors.InvalidRequest),
+        ({"query": "half \ud800"}, errors.InvalidRequest),
+        ({"query": "word " * 20_000}, errors.InvalidRequest),
         ({"contract_version": 2}, errors.UnknownContractVersion),
     ],
 )

@@ -197,7 +197,7 @@ def test_an_ambiguous_quotation_is_stored_as_soon_as_it_names_its_occurrence(con
         assert load(connection, document(body, span("sk first", occurrence))) == [("s", start, start + 8, "sk first")]
     beyond = refusal(connection, document(body, span("sk first", 3)))
     assert type(beyond) is QuoteNotFound
-    assert "occurrence 3" in beyond.detail
+    assert "does not occur 3 times" in beyond.message
 
 
 @pytest.mark.parametrize("occurrence", [0, -1, 1.5, "1", True, 2**31], ids=repr)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rag_sql import Claim
 from rag_sql._embedded import SUPERUSER
 from rag_sql.cli import app
 from tests.conftest import QUERY, QUESTION, SEED, Database, Server
@@ -120,7 +121,7 @@ def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_pat
         packet_id = in_json(rag_sql("ask", *ASK, "--k", "2", "-t", "acme", "--record", "--json", url=desk))["packet_id"]
         document = tmp_path / "packet.json"
         document.write_text(rag_sql("packet", "show", packet_id, "-t", "acme", "--json", url=desk).stdout)
-        assert rag_sql("packet", "verify", document).returncode == 0
+        assert "the evidence of packet" in rag_sql("packet", "verify", document).stdout
         forged = tmp_path / "forged.json"
         forged.write_text(document.read_text().replace("do not roll back", "roll back"))
         verified = rag_sql("packet", "verify", forged)
@@ -132,7 +133,8 @@ def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_pat
         unseen = rag_sql("approve", packet_id, "-t", "acme", url=reviewer, stdin="")
         assert unseen.returncode == 2
         shown = unseen.stdout.split("shown")[-1].split()[0]
-        assert rag_sql("approve", packet_id, "-t", "acme", "--shown", "00", url=reviewer).returncode == 2
+        other = rag_sql("approve", packet_id, "-t", "acme", "--shown", "00", url=reviewer)
+        assert (other.returncode, "PresentationChanged" in other.stderr) == (1, True)
         approved = rag_sql("approve", packet_id, "-t", "acme", "--shown", shown, "--as", "Ann", url=reviewer)
         assert "approved: decision 1" in approved.stdout, approved.stderr
         assert rag_sql("approve", packet_id, "-t", "acme", "--check", url=desk).returncode == 0
@@ -226,6 +228,13 @@ def test_a_bad_contract_is_refused_with_its_line(gateway: Database, tmp_path: Pa
         (["ask", QUESTION, "--query", "x", "-t", "northwind"], 1),
         (["load", "/nowhere", "-t", "acme"], 1),
         (["nonsense"], 2),
+        (["ask", QUESTION, "--query", "x", "-t", ""], 2),
+        (["ask", QUESTION, "--query", "x", "--database-url", ""], 2),
+        (["ask", QUESTION, "--query", "x", "-k", "99999999999"], 1),
+        (["ask", QUESTION, "--query", "x", "--contract-version", "99999999999"], 1),
+        (["status", "--database-url", "mysql://x@y/z"], 1),
+        (["status", "--database-url", "sqlite:///x"], 1),
+        (["approve", "00000000-0000-0000-0000-000000000000", "-t", "acme", "--check", "--reject"], 2),
     ],
 )
 def test_mistakes_end_with_a_code_and_no_traceback(shared_gateway: Database, arguments: list[str], code: int) -> None:
@@ -233,6 +242,70 @@ def test_mistakes_end_with_a_code_and_no_traceback(shared_gateway: Database, arg
     assert result.returncode == code, result.stderr
     assert result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_program_ends_quietly_when_nobody_reads_on_and_in_words_when_it_fails(shared_gateway: Database) -> None:
+    """As a process: what the entry point does."""
+    program = [sys.executable, "-c", "from rag_sql.cli import main; main()"]
+    environment = {**os.environ, "RAG_SQL_DATABASE_URL": shared_gateway.url("acme_reader")}
+    explain = subprocess.Popen(
+        [*program, "explain", *ASK, "-t", "acme"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert explain.stdout is not None
+    explain.stdout.close()
+    _, said = explain.communicate(timeout=60)
+    assert said == b""
+    failed = subprocess.run(
+        [*program, "ask", QUESTION, "-q", "x", "-t", "northwind"], env=environment, capture_output=True, check=False
+    )
+    assert failed.returncode == 1
+    assert failed.stdout == b""
+    assert failed.stderr.startswith(b"error: TenantNotBound RS001: ")
+    assert b"Traceback" not in failed.stderr
+
+
+def test_a_draft_in_which_nothing_is_licensed_is_not_approved_and_what_is_withheld_is_said(
+    gateway: Database, tmp_path: Path
+) -> None:
+    with gateway.tenant("acme_reader") as acme:
+        packet = acme.record_packet(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=2)
+        claims = [Claim(**claim) for claim in json.loads((SEED / "claims.json").read_text("utf-8"))]
+        shown = {count: acme.review(packet.packet_id, claims[-count:]).shown_digest for count in (1, 3)}
+    url = gateway.url("acme_reviewer")
+    for count in (1, 3):
+        path = tmp_path / f"{count}.json"
+        path.write_text(json.dumps([vars(claim) for claim in claims[-count:]]))
+        options = (packet.packet_id, "-t", "acme", "--claims", path)
+        result = rag_sql("approve", *options, "--shown", shown[count], url=url)
+        if count == 1:
+            assert (result.returncode, "NothingLicensed RS053" in result.stderr) == (1, True)
+        else:
+            checked = rag_sql("approve", *options, "--check", url=url)
+            for found in (result, checked):
+                assert found.returncode == 0, found.stderr
+                assert "withheld, not to be said: Roll back firmware now." in found.stdout
+
+
+def test_what_changed_since_is_shown_to_the_reviewer(gateway: Database) -> None:
+    with gateway.tenant("acme_reader") as acme:
+        packet = acme.record_packet(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=2)
+    with gateway.tenant("acme_curator") as acme:
+        acme.withdraw_version("HOLD-7", 2)
+    result = rag_sql("approve", packet.packet_id, "-t", "acme", url=gateway.url("acme_reviewer"), stdin="")
+    assert "changed since: HOLD-7 (acme): version 2, spans: s1 -> not selected (withdrawn)" in result.stdout
+
+
+def test_a_folder_without_documents_is_refused(gateway: Database, tmp_path: Path) -> None:
+    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
+    assert (result.returncode, "no Markdown" in result.stderr) == (1, True)
+
+
+def test_a_key_that_is_nearly_one_of_ours_is_refused(gateway: Database, tmp_path: Path) -> None:
+    """Kept as metadata, it would widen the document to every case."""
+    (tmp_path / "a.md").write_text("---\nid: A\napplies-to: {model: G2}\n---\nText.\n")
+    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
+    assert result.returncode == 1
+    assert f"{tmp_path / 'a.md'}:3: applies-to is no key; is applies_to meant?" in result.stderr
 
 
 def test_a_server_that_is_not_there_is_an_error_in_words() -> None:

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from alembic import command
 from psycopg import sql
 
+import rag_sql
 from rag_sql import EvidenceStore, _admin, _install, _resources, errors
 from rag_sql._embedded import SUPERUSER, EmbeddedServer
 from rag_sql._store import make_engine
@@ -144,6 +145,26 @@ def test_a_database_newer_than_the_code_is_refused(store: Database) -> None:
         for action in (_install.install, _install.upgrade):
             with pytest.raises(errors.DatabaseTooNew):
                 action(engine)
+
+
+def test_code_that_differs_is_outdated_until_it_is_applied_and_a_newer_release_is_refused(store: Database) -> None:
+    """The tables stand where they stood: only what every upgrade re-applies is another."""
+    with store.engine(SUPERUSER) as engine:
+        for signature, state in (
+            ("0.0.9 abc", "outdated"),
+            (f"{rag_sql.__version__} abc", "outdated"),
+            ("99.0 abc", "newer"),
+        ):
+            with store.connect(SUPERUSER) as connection:
+                connection.execute(f"comment on schema rag_api is 'rag-sql [{signature}]'".encode())
+            assert _install.status(engine).state == state
+            if state == "outdated":
+                with pytest.raises(errors.NotInstalled, match="another release"):
+                    _install.install(engine)
+                assert _install.upgrade(engine).state == "current"
+            else:
+                with pytest.raises(errors.DatabaseTooNew):
+                    _install.upgrade(engine)
 
 
 def test_upgrading_where_nothing_is_installed_is_refused(blank: Database) -> None:

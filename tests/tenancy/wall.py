@@ -152,6 +152,7 @@ CALLS: dict[str, str] = {
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_number": "select rag_api._number(1)",
+    "_packet": "select * from rag_api._packet(%(packet_id)s)",
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
     "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
@@ -168,7 +169,7 @@ CALLS: dict[str, str] = {
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
     "approve": (
         "select rag_api.approve(%(packet_id)s, %(claims)s,"
-        " (select shown_digest from rag_api.review_packet(%(packet_id)s, %(claims)s) limit 1))"
+        " (select shown_digest from rag_api.review_packet(%(packet_id)s, %(claims)s) limit 1), 'rejected')"
     ),
     "bind": "select rag_api.bind(%(tenant)s)",
     "candidates": "select * from rag_api.candidates(%(query)s, %(case)s, 9)",
