@@ -206,6 +206,15 @@ def _find_programs() -> tuple[Path, Path | None]:
     )
 
 
+def find_client(name: str) -> str | None:
+    """A client program that comes with the embedded server, such as psql; None where there is none."""
+    with suppress(EmbeddedUnavailable):
+        program = _find_programs()[0] / name
+        if program.is_file():
+            return str(program)
+    return None
+
+
 def _programs(account: "pwd.struct_passwd | None") -> tuple[Path, dict[str, str], int]:
     """Return programs that the account can run, copied if need be, their environment and their major."""
     folder, package = _find_programs()

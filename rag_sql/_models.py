@@ -13,15 +13,19 @@ from rag_sql import _evidence
 
 __all__ = [
     "Approval",
+    "ApprovalRow",
     "Candidate",
     "Change",
     "Claim",
+    "ClauseRow",
     "Contract",
+    "ContractRow",
     "Decision",
     "Evidence",
     "LoadedDocument",
     "Outcome",
     "Packet",
+    "PacketRow",
     "Request",
     "Review",
     "Source",
@@ -457,6 +461,74 @@ class Change:
     subject: str
     was: str
     is_now: str
+
+
+@dataclass(frozen=True)
+class ContractRow:
+    """A visible contract version.
+
+    Attributes
+    ----------
+    tenant, question_id, version : str, str, int
+    is_newest : bool
+        Whether it is the owner's newest version of the question.
+    case_attributes, required_facts : tuple of str
+        In contract order.
+    content_sha256 : str
+        Hexadecimal.
+    recorded_at, recorded_by : datetime, str
+    """
+
+    tenant: str
+    question_id: str
+    version: int
+    is_newest: bool
+    case_attributes: tuple[str, ...]
+    required_facts: tuple[str, ...]
+    content_sha256: str
+    recorded_at: datetime
+    recorded_by: str
+
+
+@dataclass(frozen=True)
+class ClauseRow:
+    """A licensed clause: what may be said on which quotation, for which fact of which contract version."""
+
+    tenant: str
+    version: int
+    fact: str
+    quote: str
+    clause: str
+
+
+@dataclass(frozen=True)
+class PacketRow:
+    """A recorded packet, in a line."""
+
+    packet_id: str
+    question_id: str
+    outcome: str
+    digest: str
+    query: str
+    k: int
+    recorded_at: datetime
+    recorded_by: str
+
+
+@dataclass(frozen=True)
+class ApprovalRow:
+    """A reviewer's decision and what it is worth now: ``approved``, ``stale``, ``rejected`` or ``replaced``."""
+
+    packet_id: str
+    question_id: str
+    decision_number: int
+    decision: str
+    status: str
+    reviewer: str
+    note: str | None
+    recorded_at: datetime
+    evidence_digest: str
+    draft_digest: str
 
 
 @dataclass(frozen=True)

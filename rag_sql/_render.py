@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,7 +12,21 @@ from rich.text import Text
 
 from rag_sql._admin import TenantRow
 from rag_sql._install import Status
-from rag_sql._models import Approval, Candidate, Change, Claim, Evidence, Outcome, Packet, Review, Verdict
+from rag_sql._models import (
+    Approval,
+    ApprovalRow,
+    Candidate,
+    Change,
+    Claim,
+    ClauseRow,
+    ContractRow,
+    Evidence,
+    Outcome,
+    Packet,
+    PacketRow,
+    Review,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from rag_sql._demo import DemoResult
@@ -161,6 +176,58 @@ def approval(console: Console, found: Approval, claims: Sequence[Claim]) -> None
     by = found.reviewer_name or found.reviewer_login
     _plain(console, f"approved: decision {found.decision_number} by {by} at {found.recorded_at.isoformat()}")
     withheld(console, [claims[position - 1] for position in found.withheld])
+
+
+def contracts(console: Console, rows: Sequence[ContractRow]) -> None:
+    """Contracts, a line each."""
+    table = _table("", "question", "version", "owner", "case", "required facts")
+    for row in rows:
+        newest = f"{row.version} (newest)" if row.is_newest else row.version
+        _row(table, row.question_id, newest, row.tenant, ", ".join(row.case_attributes), ", ".join(row.required_facts))
+    console.print(table)
+
+
+def contract(console: Console, row: ContractRow, clauses: Sequence[ClauseRow]) -> None:
+    """One contract: what it requires and licenses."""
+    _plain(console, f"{row.question_id} version {row.version} of {row.tenant}", "bold")
+    _plain(console, f"case: {', '.join(row.case_attributes) or 'no attributes'} · content {row.content_sha256[:16]}")
+    table = _table("", "fact", "on this quotation", "may be said")
+    for clause in clauses:
+        _row(table, clause.fact, clause.quote, clause.clause)
+    console.print(table)
+
+
+def packets(console: Console, rows: Sequence[PacketRow]) -> None:
+    """Packets, a line each."""
+    table = _table("", "packet", "recorded", "by", "question", "outcome", "digest")
+    for row in rows:
+        _row(
+            table, row.packet_id, _when(row.recorded_at), row.recorded_by, row.question_id, row.outcome, row.digest[:16]
+        )
+    console.print(table)
+
+
+def approvals(console: Console, rows: Sequence[ApprovalRow]) -> None:
+    """Decisions, a line each."""
+    table = _table("", "status", "packet", "decision", "recorded", "reviewer", "question", "note")
+    for row in rows:
+        decision = f"{row.decision_number} {row.decision}"
+        _row(
+            table,
+            row.status,
+            row.packet_id,
+            decision,
+            _when(row.recorded_at),
+            row.reviewer,
+            row.question_id,
+            row.note,
+            style="green" if row.status == "approved" else "red" if row.status == "stale" else "dim",
+        )
+    console.print(table)
+
+
+def _when(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%d %H:%M")
 
 
 def demo(console: Console, result: DemoResult) -> None:

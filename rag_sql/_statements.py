@@ -81,6 +81,27 @@ REQUIRE_APPROVAL = _statement(
     " from rag_api.require_approval(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb))"
 )
 
+CONTRACTS = _statement(
+    "select tenant, question_id, version, is_newest, case_attributes, required_facts, content_sha256, recorded_at,"
+    " recorded_by from rag_api.contract order by question_id, tenant, version"
+)
+
+CLAUSES = _statement(
+    "select tenant, version, fact, quote, clause from rag_api.clause"
+    " where question_id = :question_id order by tenant, version, fact_position, proposition_position, clause_position"
+)
+
+PACKETS = _statement(
+    "select packet_id::text, question_id, outcome, digest, query, k, recorded_at, recorded_by from rag_api.packet"
+    " where tenant = :tenant order by recorded_at desc, packet_id limit :limit"
+)
+
+APPROVALS = _statement(
+    "select packet_id::text, question_id, decision_number, decision, status, reviewer, note, recorded_at,"
+    " evidence_digest, draft_digest from rag_api.approval_status"
+    " order by recorded_at desc, packet_id, decision_number desc limit :limit"
+)
+
 CORPUS_FINGERPRINT = _statement("select rag_api.corpus_fingerprint()")
 
 SPAN_CHECK = _statement(

@@ -18,13 +18,17 @@ from sqlalchemy.orm import Session
 from rag_sql import _statements
 from rag_sql._models import (
     Approval,
+    ApprovalRow,
     Candidate,
     Change,
     Claim,
+    ClauseRow,
+    ContractRow,
     Decision,
     Evidence,
     LoadedDocument,
     Packet,
+    PacketRow,
     Review,
     Verdict,
     claims_json,
@@ -465,6 +469,33 @@ class Tenant:
         return Approval(**{**row, **digests, "withheld": tuple(row["withheld"])})
 
     # Looking
+
+    def contracts(self) -> list[ContractRow]:
+        """Visible contract versions, by question."""
+        return [
+            ContractRow(
+                **{
+                    **row,
+                    "case_attributes": tuple(row["case_attributes"]),
+                    "required_facts": tuple(row["required_facts"]),
+                }
+            )
+            for row in self._rows(_statements.CONTRACTS)
+        ]
+
+    def clauses(self, question_id: str) -> list[ClauseRow]:
+        """Licensed clauses of all visible versions of a question's contracts, in contract order."""
+        return [ClauseRow(**row) for row in self._rows(_statements.CLAUSES, question_id=question_id)]
+
+    def packets(self, limit: int = 50) -> list[PacketRow]:
+        """The tenant's newest packets, newest first."""
+        rows = self._rows(_statements.PACKETS, tenant=self.name, limit=_whole_number("a limit", limit))
+        return [PacketRow(**row) for row in rows]
+
+    def approvals(self, limit: int = 50) -> list[ApprovalRow]:
+        """The tenant's newest decisions, newest first, each with what it is worth now."""
+        rows = self._rows(_statements.APPROVALS, limit=_whole_number("a limit", limit))
+        return [ApprovalRow(**row) for row in rows]
 
     def corpus_fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything the retriever could see; it changes with any document, used or not."""

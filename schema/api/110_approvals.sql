@@ -269,6 +269,25 @@ create view rag_api.approval with (security_invoker = true) as
 grant select on rag_api.approval to rag_reader, rag_auditor;
 comment on view rag_api.approval is 'Reviewers'' decisions of the bound tenant; the newest on a draft and its evidence counts.';
 
+-- Decisions with what each is worth now: replaced by a newer one, rejected, stale, or approved. Decides again for every
+-- newest approval, so it is for looking, and require_approval for using.
+create view rag_api.approval_status with (security_invoker = true) as
+  select
+    a.packet_id, p.question_id, a.decision_number, a.decision,
+    case
+      when not a.is_newest then 'replaced'
+      when a.decision = 'rejected' then 'rejected'
+      when exists (select from rag_api.evidence_changes(a.packet_id)) then 'stale'
+      else 'approved'
+    end as status,
+    coalesce(a.reviewer_name, a.reviewer_login) as reviewer, a.note, a.recorded_at, a.evidence_digest, a.draft_digest
+  from rag_api.approval a
+  join rag.packet p on p.tenant = a.tenant and p.packet_id = a.packet_id
+  where a.tenant = (select rag_auth.tenant());
+grant select on rag_api.approval_status to rag_reader;
+comment on view rag_api.approval_status is
+  'Decisions of the bound tenant with what each is worth now: approved, stale, rejected, replaced.';
+
 set local role rag_recorder;
 
 -- Records a decision ('approved' or 'rejected') about a packet and a draft. p_shown_digest is the digest of what the
