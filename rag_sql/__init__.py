@@ -10,13 +10,10 @@ from rag_sql import errors
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
 from rag_sql._models import (
     Approval,
-    Candidate,
-    Change,
     Claim,
     Contract,
     Decision,
     Evidence,
-    LoadedDocument,
     Outcome,
     Packet,
     Request,
@@ -26,9 +23,12 @@ from rag_sql._models import (
     Verdict,
     Witness,
 )
-from rag_sql._store import EvidenceStore, Tenant
+from rag_sql._rows import AddedSpan, Candidate, Change, LoadedDocument, NearestPassage, PropositionOccurrence
+from rag_sql._store import EvidenceStore
+from rag_sql._tenant import Tenant
 
 __all__ = [
+    "AddedSpan",
     "Approval",
     "Candidate",
     "Change",
@@ -40,8 +40,10 @@ __all__ = [
     "Evidence",
     "EvidenceStore",
     "LoadedDocument",
+    "NearestPassage",
     "Outcome",
     "Packet",
+    "PropositionOccurrence",
     "Request",
     "Review",
     "Source",

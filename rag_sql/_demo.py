@@ -18,8 +18,10 @@ from psycopg import sql
 
 from rag_sql import _admin, _files, _install, _resources, _statements
 from rag_sql._drafting import draft
-from rag_sql._models import Candidate, Claim, Decision, Verdict
-from rag_sql._store import EvidenceStore, Tenant, make_engine
+from rag_sql._models import Claim, Decision, Verdict
+from rag_sql._rows import Candidate
+from rag_sql._store import EvidenceStore, make_engine
+from rag_sql._tenant import Tenant
 from rag_sql.errors import NoApproval, RagSqlError, StaleApproval
 
 __all__ = ["Check", "DemoResult", "run"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rag_sql._store import Tenant
+from rag_sql._tenant import Tenant
 from rag_sql._yaml import Lines, YamlFault, parse, unfit
 from rag_sql.errors import FileRefused, RagSqlError
 
@@ -70,12 +70,34 @@ class FileDocument:
 
 @dataclass
 class LoadReport:
-    """What a load did: documents new and there already, files without any text, spans of the new documents."""
+    """What a load did.
+
+    Attributes
+    ----------
+    new, same, empty : int
+        Documents that are new, or were there already; files without any text.
+    superseded : int
+        New documents that a version which is there supersedes: they were loaded and are not used.
+    spans : int
+        Spans of the new documents.
+    refused : list of FileRefused
+        Files that were refused, each whole.
+    """
 
     new: int = 0
     same: int = 0
     empty: int = 0
+    superseded: int = 0
     spans: int = 0
+    refused: list[FileRefused] = field(default_factory=list)
+
+    def add(self, other: LoadReport) -> None:
+        """Count another load in."""
+        self.new += other.new
+        self.same += other.same
+        self.empty += other.empty
+        self.superseded += other.superseded
+        self.spans += other.spans
 
 
 def find_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
@@ -120,6 +142,10 @@ def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterat
     ------
     FileRefused
     """
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        raise FileRefused(
+            str(path), 0, f"is a symbolic link out of {root}", hint="Load the file that it points to by its own name."
+        )
     text = _read_text(path)
     if path.suffix.lower() in _JSON_LINES:
         yield from _read_json_lines(path, text, tenant, defaults)
@@ -275,22 +301,66 @@ def _finish(
     return FileDocument(document, path, lines, size)
 
 
-def batches(documents: Iterable[FileDocument]) -> Iterator[list[FileDocument]]:
-    """Documents in groups, each of which is loaded in one call."""
-    batch: list[FileDocument] = []
+@dataclass(frozen=True)
+class _File:
+    """Documents of one file; `rest` are those that did not fit into one call, still unread."""
+
+    path: Path
+    documents: list[FileDocument]
+    size: int
+    rest: Iterator[FileDocument]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there may be a rest."""
+        return len(self.documents) >= _BATCH_DOCUMENTS or self.size >= _BATCH_BYTES
+
+
+def _read_part(documents: Iterator[FileDocument]) -> list[FileDocument]:
+    """Documents for one call of load_documents."""
+    part: list[FileDocument] = []
     size = 0
     for document in documents:
-        if batch and (len(batch) >= _BATCH_DOCUMENTS or size + document.size > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(document)
+        part.append(document)
         size += document.size
+        if len(part) >= _BATCH_DOCUMENTS or size >= _BATCH_BYTES:
+            break
+    return part
+
+
+def batches(
+    files: Iterable[tuple[Path, Iterator[FileDocument]]], refuse: Callable[[FileRefused], None]
+) -> Iterator[list[_File]]:
+    """Files in groups that are loaded in one call; a file with more documents than that stands alone."""
+    batch: list[_File] = []
+    count = size = 0
+    for path, documents in files:
+        try:
+            part = _read_part(documents)
+        except FileRefused as error:
+            refuse(error)
+            continue
+        file = _File(path, part, sum(document.size for document in part), documents)
+        if batch and (file.is_large or count + len(part) > _BATCH_DOCUMENTS or size + file.size > _BATCH_BYTES):
+            yield batch
+            batch, count, size = [], 0, 0
+        batch.append(file)
+        count += len(part)
+        size += file.size
+        if file.is_large:
+            yield batch
+            batch, count, size = [], 0, 0
     if batch:
         yield batch
 
 
 def load(
-    tenant: Tenant, files: Sequence[tuple[Path, Path]], defaults: Defaults, advance: Any = lambda _files: None
+    tenant: Tenant,
+    files: Sequence[tuple[Path, Path]],
+    defaults: Defaults,
+    advance: Callable[[int], None] = lambda _files: None,
+    *,
+    atomic: bool = True,
 ) -> LoadReport:
     """Load files for a bound tenant, in batches, inside the tenant's transaction.
 
@@ -302,36 +372,61 @@ def load(
     defaults : Defaults
     advance : callable
         Called with the number of files done, as work proceeds.
+    atomic : bool
+        Whether a file that is refused refuses all: leave the tenant's block with the error and nothing is loaded.
+        Otherwise the file refuses itself, whole, and is listed in the report.
 
     Raises
     ------
     FileRefused
-        With file, line and reason; leave the tenant's block with it and nothing is loaded.
+        With file, line and reason.
     """
     report = LoadReport()
     assert tenant.name is not None
 
-    def documents() -> Iterator[FileDocument]:
-        for path, root in files:
-            count = 0
-            for document in read_file(path, root, str(tenant.name), defaults):
-                count += 1
-                yield document
-            report.empty += count == 0
-            advance(1)
+    def refuse(error: FileRefused) -> None:
+        if atomic:
+            raise error
+        report.refused.append(error)
 
-    for batch in batches(documents()):
+    def read() -> Iterator[tuple[Path, Iterator[FileDocument]]]:
+        for path, root in files:
+            yield path, read_file(path, root, str(tenant.name), defaults)
+
+    for batch in batches(read(), refuse):
+        waiting = batch
+        while waiting:
+            try:
+                with tenant.savepoint():
+                    found = _load_batch(tenant, waiting)
+            except FileRefused as error:
+                refuse(error)
+                # The others go again without it; a large file stands alone, so nothing that was read is lost.
+                waiting = [file for file in waiting if str(file.path) != error.path]
+            else:
+                report.add(found)
+                break
+        advance(len(batch))
+    return report
+
+
+def _load_batch(tenant: Tenant, batch: Sequence[_File]) -> LoadReport:
+    """Load files together, each to its end."""
+    report = LoadReport(empty=sum(not file.documents for file in batch))
+    part = [document for file in batch for document in file.documents]
+    while part:
         try:
-            loaded = tenant.load_documents([entry.document for entry in batch])
+            loaded = tenant.load_documents([entry.document for entry in part])
         except RagSqlError as error:
-            raise refusal(error, batch) from error
-        report.new += sum(document.status == "new" for document in loaded)
-        report.spans += sum(
-            len(entry.document.get("spans", ()))
-            for entry, document in zip(batch, loaded, strict=True)
-            if document.status == "new"
-        )
-        report.same += sum(document.status == "same" for document in loaded)
+            raise refusal(error, part) from error
+        for entry, document in zip(part, loaded, strict=True):
+            if document.status == "new":
+                report.new += 1
+                report.spans += len(entry.document.get("spans", ()))
+                report.superseded += document.superseded_by is not None
+            else:
+                report.same += 1
+        part = [document for file in batch for document in _read_part(file.rest)]
     return report
 
 

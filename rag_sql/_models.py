@@ -13,19 +13,12 @@ from rag_sql import _evidence
 
 __all__ = [
     "Approval",
-    "ApprovalRow",
-    "Candidate",
-    "Change",
     "Claim",
-    "ClauseRow",
     "Contract",
-    "ContractRow",
     "Decision",
     "Evidence",
-    "LoadedDocument",
     "Outcome",
     "Packet",
-    "PacketRow",
     "Request",
     "Review",
     "Source",
@@ -418,126 +411,6 @@ class Approval:
     note: str | None
     withheld: tuple[int, ...]
     recorded_at: datetime
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A visible passage and why it was or was not selected.
-
-    Attributes
-    ----------
-    score : int
-    tenant, document_id, version : str, str, int
-    eligible : bool
-    eligible_position : int or None
-        Place among the eligible passages, from 1.
-    selected : bool
-    reason : str or None
-        ``superseded``, ``scheduled``, ``withdrawn``, ``attribute_differs`` or ``attribute_not_stated``.
-    attribute, applies_to, case_value : str, tuple of str, str, each or None
-        The attribute that excludes, the version's values and the case's.
-    effective_version : int or None
-        The version of the document that is effective at the instant.
-    """
-
-    score: int
-    tenant: str
-    document_id: str
-    version: int
-    eligible: bool
-    eligible_position: int | None
-    selected: bool
-    reason: str | None
-    attribute: str | None
-    applies_to: tuple[str, ...] | None
-    case_value: str | None
-    effective_version: int | None
-
-
-@dataclass(frozen=True)
-class Change:
-    """A difference between a packet and a decision made now: of a document, of the contract, or of the outcome."""
-
-    subject: str
-    was: str
-    is_now: str
-
-
-@dataclass(frozen=True)
-class ContractRow:
-    """A visible contract version.
-
-    Attributes
-    ----------
-    tenant, question_id, version : str, str, int
-    is_newest : bool
-        Whether it is the owner's newest version of the question.
-    case_attributes, required_facts : tuple of str
-        In contract order.
-    content_sha256 : str
-        Hexadecimal.
-    recorded_at, recorded_by : datetime, str
-    """
-
-    tenant: str
-    question_id: str
-    version: int
-    is_newest: bool
-    case_attributes: tuple[str, ...]
-    required_facts: tuple[str, ...]
-    content_sha256: str
-    recorded_at: datetime
-    recorded_by: str
-
-
-@dataclass(frozen=True)
-class ClauseRow:
-    """A licensed clause: what may be said on which quotation, for which fact of which contract version."""
-
-    tenant: str
-    version: int
-    fact: str
-    quote: str
-    clause: str
-
-
-@dataclass(frozen=True)
-class PacketRow:
-    """A recorded packet, in a line."""
-
-    packet_id: str
-    question_id: str
-    outcome: str
-    digest: str
-    query: str
-    k: int
-    recorded_at: datetime
-    recorded_by: str
-
-
-@dataclass(frozen=True)
-class ApprovalRow:
-    """A reviewer's decision and what it is worth now: ``approved``, ``stale``, ``rejected`` or ``replaced``."""
-
-    packet_id: str
-    question_id: str
-    decision_number: int
-    decision: str
-    status: str
-    reviewer: str
-    note: str | None
-    recorded_at: datetime
-    evidence_digest: str
-    draft_digest: str
-
-
-@dataclass(frozen=True)
-class LoadedDocument:
-    """What a load made of one document: ``new``, or ``same`` where the version existed with this content."""
-
-    document_id: str
-    version: int
-    status: str
 
 
 def claims_json(claims: Sequence[Claim]) -> str:

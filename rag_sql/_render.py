@@ -12,21 +12,8 @@ from rich.text import Text
 
 from rag_sql._admin import TenantRow
 from rag_sql._install import Status
-from rag_sql._models import (
-    Approval,
-    ApprovalRow,
-    Candidate,
-    Change,
-    Claim,
-    ClauseRow,
-    ContractRow,
-    Evidence,
-    Outcome,
-    Packet,
-    PacketRow,
-    Review,
-    Verdict,
-)
+from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Verdict
+from rag_sql._rows import ApprovalRow, Candidate, Change, ClauseRow, ContractRow, PacketRow
 
 if TYPE_CHECKING:
     from rag_sql._demo import DemoResult

@@ -17,7 +17,23 @@ def _statement(sql: str) -> TextClause:
 BIND = _statement("select rag_api.bind(p_tenant => :tenant)")
 
 LOAD_DOCUMENTS = _statement(
-    "select document_id, version, status from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
+    "select document_id, version, status, superseded_by"
+    " from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
+)
+
+ADD_SPANS = _statement(
+    "select document_id, version, span_id, status from rag_api.add_spans(p_spans => cast(:spans as jsonb))"
+)
+
+PROPOSITION_OCCURRENCES = _statement(
+    "select fact_position, fact, proposition_position, quote, tenant, document_id, version, range_start, is_repeated,"
+    " span_ids from rag_api.proposition_occurrences("
+    "p_question_id => :question_id, p_contract_version => :contract_version)"
+)
+
+NEAREST_PASSAGE = _statement(
+    "select score, tenant, document_id, version, range_start, range_end, text"
+    " from rag_api.nearest_passage(p_quote => :quote, p_k => :k)"
 )
 
 WITHDRAW_VERSION = _statement(

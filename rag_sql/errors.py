@@ -39,6 +39,7 @@ __all__ = [
     "RagSqlError",
     "Rejected",
     "RoleNotAdministrable",
+    "SpanConflict",
     "StaleApproval",
     "TenantNotBound",
     "TenantRequired",
@@ -132,7 +133,7 @@ class UnsupportedQuestion(RagSqlError):
 
 
 class InvalidDocument(RagSqlError):
-    """A document of a load is malformed."""
+    """A document of a load, or a span to add, is malformed."""
 
     sqlstate = "RS020"
 
@@ -159,6 +160,12 @@ class AmbiguousQuote(RagSqlError):
     """A span's quotation occurs more than once and the span names no occurrence."""
 
     sqlstate = "RS024"
+
+
+class SpanConflict(RagSqlError):
+    """A span that exists was added with other content."""
+
+    sqlstate = "RS025"
 
 
 class InvalidContract(RagSqlError):
@@ -284,6 +291,8 @@ class FileRefused(RagSqlError):
         The file.
     line : int
         Line of the fault, from 1; 0 where the fault has no line.
+    reason : str
+        What is wrong, without the place.
     cause_code : str or None
         SQLSTATE of the database's error, where it was the database that refused.
     """
@@ -295,6 +304,7 @@ class FileRefused(RagSqlError):
         super().__init__(f"{where}: {reason}", detail=detail, hint=hint)
         self.path = path
         self.line = line
+        self.reason = reason
         self.cause_code = cause_code
 
 

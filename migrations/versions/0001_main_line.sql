@@ -331,7 +331,8 @@ create function rag.locate(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- Searched as bytes: UTF-8 is self-synchronizing, so a match of bytes is a match of characters, and a cut costs nothing.
+  -- Searched as bytes: UTF-8 is self-synchronizing, so a match of bytes is a match of characters, and a cut costs
+  -- nothing.
   v_body constant bytea := rag.utf8(p_body);
   v_quote constant bytea := rag.utf8(p_quote);
   v_at integer := 0;  -- 1-based position of the occurrence found last

@@ -66,6 +66,12 @@ ClaimsOption = Annotated[
 ]
 
 P = ParamSpec("P")
+
+
+class Undo(Exception):
+    """Leaves a tenant's block so that nothing of it is stored."""
+
+
 debug = False  # set by the option of the program
 
 
@@ -90,6 +96,14 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[P
 
 def report(error: Exception) -> int:
     """Print an error to standard error; the exit code that belongs to it."""
+    show_error(error)
+    if isinstance(error, NoApproval | Rejected | StaleApproval):
+        return 5
+    return 4 if isinstance(error, UnsupportedQuestion) else 1
+
+
+def show_error(error: Exception) -> None:
+    """Print an error to standard error: code, what, where, and what to do."""
     if isinstance(error, RagSqlError):
         code, message, detail, hint = error.sqlstate, error.message, error.detail, error.hint
         name = type(error).__name__
@@ -106,9 +120,6 @@ def report(error: Exception) -> int:
         err.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     if hint:
         err.print(f"hint: {hint}", markup=False, highlight=False, soft_wrap=True)
-    if isinstance(error, NoApproval | Rejected | StaleApproval):
-        return 5
-    return 4 if isinstance(error, UnsupportedQuestion) else 1
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from rag_sql.cli._common import (
     HomeOption,
     JsonOption,
     RequiredTenant,
+    Undo,
     UrlOption,
     command,
     err,
@@ -23,6 +24,7 @@ from rag_sql.cli._common import (
     out,
     pairs,
     print_json,
+    show_error,
 )
 from rag_sql.errors import RagSqlError
 
@@ -39,11 +41,13 @@ def load(
         list[str] | None,
         typer.Option("--applies-to", metavar="KEY=VALUE", help="What the documents apply to; repeatable."),
     ] = None,
+    atomic: Annotated[bool, typer.Option("--atomic", help="One bad file refuses all.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a load would do, and store nothing.")] = False,
     database_url: UrlOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load documents for a tenant, all or nothing."""
+    """Load documents for a tenant. A bad file refuses itself, is listed, and makes the exit code 1."""
     attributes: dict[str, list[str]] = {}
     for key, value in pairs(applies_to, "--applies-to"):
         attributes.setdefault(key, []).append(value)
@@ -51,16 +55,30 @@ def load(
     files = _files.find_files(paths)
     with (
         open_store(database_url, home) as store,
-        Progress(console=err, transient=True, disable=not sys.stderr.isatty()) as progress,
+        Progress(
+            *Progress.get_default_columns(), console=err, transient=True, disable=not sys.stderr.isatty()
+        ) as progress,
+        suppress(Undo),
         store.tenant(tenant) as bound,
     ):
         task = progress.add_task("loading", total=len(files))
-        report = _files.load(bound, files, defaults, lambda done: progress.advance(task, done))
+        report = _files.load(bound, files, defaults, lambda done: progress.advance(task, done), atomic=atomic)
+        if dry_run:
+            raise Undo
     if as_json:
-        print_json({"files": len(files), **asdict(report)})
+        refused = [{"path": error.path, "line": error.line, "reason": error.reason} for error in report.refused]
+        print_json({"files": len(files), "dry_run": dry_run, **vars(report), "refused": refused})
     else:
         counted = "1 file" if len(files) == 1 else f"{len(files)} files"
-        out.print(f"{counted}: {report.new} new with {report.spans} spans, {report.same} same, {report.empty} empty")
+        what = "would be loaded" if dry_run else "loaded"
+        out.print(
+            f"{counted} {what}: {report.new} new with {report.spans} spans ({report.superseded} of them superseded), "
+            f"{report.same} same, {report.empty} empty, {len(report.refused)} refused",
+            soft_wrap=True,
+        )
+        for error in report.refused:
+            show_error(error)
+    raise typer.Exit(1 if report.refused else 0)
 
 
 @command(contract_app, "add")

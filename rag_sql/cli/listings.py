@@ -14,13 +14,14 @@ import typer
 from rag_sql import _files, _render
 from rag_sql._embedded import find_client
 from rag_sql._local import DATABASE, OPERATOR, LocalStore
-from rag_sql._models import ClauseRow
+from rag_sql._rows import ClauseRow
 from rag_sql.cli._apps import app, contract_app, packet_app
 from rag_sql.cli._common import (
     HomeOption,
     JsonOption,
     RequiredTenant,
     TenantOption,
+    Undo,
     UrlOption,
     command,
     err,
@@ -34,10 +35,6 @@ from rag_sql.errors import EmbeddedUnavailable, FileRefused, RagSqlError, Unsupp
 __all__: list[str] = []
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Most rows, newest first.")]
-
-
-class _Undo(Exception):
-    """Leaves a tenant's block so that nothing of it is stored."""
 
 
 @command(contract_app, "list")
@@ -102,8 +99,8 @@ def contract_check(
                     if not error.column:
                         raise
                     raise _files.contract_refusal(error, path, lines) from error
-                raise _Undo
-        except _Undo:
+                raise Undo
+        except Undo:
             pass
     if as_json:
         print_json({"question_id": question, "version": version, "status": status})

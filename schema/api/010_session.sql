@@ -2,8 +2,9 @@
 
 set local role rag_owner;
 
--- Asserts a tenant for the rest of the transaction and proves it at once (RS001 when it is not granted). Null asserts none:
--- public only; an empty text is RS010, since it is more often a variable that nobody set. Returns what was asserted before, so that a caller can put it back.
+-- Asserts a tenant for the rest of the transaction and proves it at once (RS001 when it is not granted). Null asserts
+-- none: public only; an empty text is RS010, since it is more often a variable that nobody set. Returns what was
+-- asserted before, so that a caller can put it back.
 create function rag_api.bind(
   p_tenant text
 )

@@ -21,9 +21,10 @@ grant select on rag_api.passage to rag_reader, rag_auditor;
 comment on view rag_api.passage is
   'Retrievable pieces of versions: range in code points, text, SHA-256 of the text, distinct words.';
 
--- The version of each visible document that is effective at an instant, from what had been recorded at another: the greatest
--- (effective_from, version). Whether it was withdrawn is another matter: an older one does not come back. Null instants
--- mean now. Said as "there is no greater one", which the planner makes a join of, with an estimate near the truth.
+-- The version of each visible document that is effective at an instant, from what had been recorded at another: the
+-- greatest (effective_from, version). Whether it was withdrawn is another matter: an older one does not come back. Null
+-- instants mean now. Said as "there is no greater one", which the planner makes a join of, with an estimate near the
+-- truth.
 create function rag_api._effective_versions(
   p_valid_at timestamptz,
   p_known_at timestamptz
@@ -166,6 +167,49 @@ create view rag_api.span_check with (security_invoker = true) as
 grant select on rag_api.span_check to rag_reader, rag_auditor;
 comment on view rag_api.span_check is 'Spans whose stored place does not hold their quotation. Always empty.';
 
+-- Whether a value can name a document, a span, a fact or an attribute.
+create function rag_api._is_name(
+  p_value jsonb
+)
+  returns boolean
+  language sql
+  immutable
+  parallel safe
+return coalesce(
+  jsonb_typeof(p_value) = 'string'
+  and octet_length(p_value #>> '{}') between 1 and 200
+  and p_value #>> '{}' !~ '[[:cntrl:]]'
+  and p_value #>> '{}' = btrim(p_value #>> '{}'),
+  false
+);
+revoke all on function rag_api._is_name from public;
+grant execute on function rag_api._is_name to rag_curator, rag_publisher;
+comment on function rag_api._is_name is 'Private: whether a value is a text of 1 to 200 bytes, without control characters or outer spaces.';
+
+-- What is wrong with what a span says, whether it comes with its document or after it: key, problem.
+create function rag_api._span_problems(
+  p_span jsonb
+)
+  returns table (key text, problem text)
+  language sql
+  immutable
+  parallel safe
+begin atomic
+  select 'fact', 'must be a text of 1 to 200 bytes, without control characters or outer spaces'
+    where not rag_api._is_name(p_span -> 'fact')
+  union all
+  select 'quote', 'must be a text'
+    where jsonb_typeof(p_span -> 'quote') is distinct from 'string' or p_span ->> 'quote' = ''
+  union all
+  select 'occurrence', 'must be a whole number from 1 to 1000'
+    where p_span ? 'occurrence' and (
+      jsonb_typeof(p_span -> 'occurrence') <> 'number' or p_span ->> 'occurrence' !~ '^([1-9][0-9]{0,2}|1000)$'
+    );
+end;
+revoke all on function rag_api._span_problems from public;
+grant execute on function rag_api._span_problems to rag_curator, rag_publisher;
+comment on function rag_api._span_problems is 'Private: what is wrong with the fact, quotation and occurrence of a span.';
+
 -- What is wrong with the documents of a load: position in the list (from 0), path within the document, problem.
 create function rag_api._document_problems(
   p_documents jsonb
@@ -193,14 +237,10 @@ begin atomic
       from document, jsonb_object_keys(case when jsonb_typeof(d -> 'applies_to') = 'object' then d -> 'applies_to' else '{}' end) as key
     union all select document_position, 'id' as path, d -> 'id' as value from document
     union all select document_position, path || '.id', s -> 'id' from span
-    union all select document_position, path || '.fact', s -> 'fact' from span
   )
   select document_position, path, 'must be a text of 1 to 200 bytes, without control characters or outer spaces'
     from name
-    where jsonb_typeof(value) is distinct from 'string'
-      or octet_length(value #>> '{}') not between 1 and 200
-      or value #>> '{}' ~ '[[:cntrl:]]'
-      or value #>> '{}' <> btrim(value #>> '{}')
+    where not rag_api._is_name(value)
   union all
   select document_position, 'version', 'must be a whole number from 1 to 2147483647'
     from document
@@ -261,15 +301,8 @@ begin atomic
   select document_position, 'spans', 'must be a list'
     from document where d ? 'spans' and jsonb_typeof(d -> 'spans') <> 'array'
   union all
-  select document_position, path || '.quote', 'must be a text'
-    from span
-    where jsonb_typeof(s -> 'quote') is distinct from 'string' or s ->> 'quote' = ''
-  union all
-  select document_position, path || '.occurrence', 'must be a whole number from 1 to 1000'
-    from span
-    where s ? 'occurrence' and (
-      jsonb_typeof(s -> 'occurrence') <> 'number' or s ->> 'occurrence' !~ '^([1-9][0-9]{0,2}|1000)$'
-    )
+  select document_position, path || '.' || p.key, p.problem
+    from span, rag_api._span_problems(s) as p
   union all
   select document_position, path || '.' || k, 'unknown key; a span has id, fact, quote and occurrence'
     from span, jsonb_object_keys(s) as k
@@ -322,12 +355,13 @@ comment on function rag_api._writable_tenant is 'Private: the bound tenant, wher
 -- version is immutable. A load that states no effective_from does not question the stored one, and one that states
 -- fewer spans than are stored does not either: a curator may add spans to a version that exists.
 --
--- Returns one row per document, in the order given: `new` or `same`. Raises RS002, RS003, RS020 (COLUMN names the
+-- Returns one row per document, in the order given: `new` or `same`, and by which version it is superseded as it stands
+-- (null when by none). Raises RS002, RS003, RS020 (COLUMN names the
 -- place: position in the array, then the path), RS021, RS023, RS024.
 create function rag_api.load_documents(
   p_documents jsonb
 )
-  returns table (document_id text, version integer, status text)
+  returns table (document_id text, version integer, status text, superseded_by integer)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -435,7 +469,22 @@ begin
   end if;
 
   return query
-  select d ->> 'id', (d ->> 'version')::integer, case when n.id is null then 'same' else 'new' end
+  select
+    d ->> 'id',
+    (d ->> 'version')::integer,
+    case when n.id is null then 'same' else 'new' end,
+    (
+      select w.version
+      from rag.version v
+      join rag.version w on w.tenant = v.tenant and w.document_id = v.document_id
+      where v.tenant = v_tenant
+        and v.document_id = d ->> 'id'
+        and v.version = (d ->> 'version')::integer
+        and w.effective_from <= statement_timestamp()
+        and (w.effective_from, w.version) > (v.effective_from, v.version)
+      order by w.effective_from desc, w.version desc
+      limit 1
+    )
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
   left join unnest(v_new_ids, v_new_versions) as n(id, version)
     on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
@@ -448,7 +497,8 @@ comment on function rag_api.load_documents is
   'Loads documents (array of objects: id, version, body, ...) for the bound tenant, all or nothing; new or same per document.';
 
 -- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn by then
--- changes nothing; withdrawing from an earlier instant than before counts. RS022 when there is no such version, whoever else may have one.
+-- changes nothing; withdrawing from an earlier instant than before counts. RS022 when there is no such version, whoever
+-- else may have one.
 create function rag_api.withdraw_version(
   p_document_id text,
   p_version integer,

@@ -6,9 +6,9 @@
 
 set local role rag_owner;
 
--- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
--- `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not fit, the
--- version's values and the case's (null when the case does not state the attribute).
+-- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are
+-- many. `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not fit,
+-- the version's values and the case's (null when the case does not state the attribute).
 create function rag_api._scopes(
   p_case_facts jsonb
 )

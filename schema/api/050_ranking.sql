@@ -2,8 +2,8 @@
 --
 -- Ties end in document id, visibility, version, range start, by bytes, so an order never depends on how rows lie in a
 -- table or on the locale of the database. A column that a function returns has lost the collation of the table's: an
--- order by one says collate "C" itself. Nothing is taken over the corpus (no document frequency, no lengths): what is not
--- eligible cannot move an eligible score (law 2).
+-- order by one says collate "C" itself. Nothing is taken over the corpus (no document frequency, no lengths): what is
+-- not eligible cannot move an eligible score (law 2).
 
 set local role rag_owner;
 

@@ -32,7 +32,8 @@ comment on function rag_api._number is 'Private: a number as a field.';
 
 -- The bytes that identify selected evidence: question id; contract owner, version and content hash; case facts by name;
 -- then each selected passage by document id, visibility, version and range start: its place, the SHA-256 of its text,
--- and its spans (those recorded at p_known_at) by id with fact and place. The order of rank is not part of it: the identity is that of the set.
+-- and its spans (those recorded at p_known_at) by id with fact and place. The order of rank is not part of it: the
+-- identity is that of the set.
 create function rag_api.evidence_preimage(
   p_contract_tenant text,
   p_question_id text,
@@ -130,8 +131,8 @@ revoke all on function rag_api.draft_preimage from public;
 grant execute on function rag_api.draft_preimage to rag_reader;
 comment on function rag_api.draft_preimage is 'The bytes whose SHA-256 is the identity of a draft.';
 
--- A time as a list of one number, microseconds since 1970; the empty list where it is the default, the time of recording:
--- that is a clock and stays out.
+-- A time as a list of one number, microseconds since 1970; the empty list where it is the default, the time of
+-- recording: that is a clock and stays out.
 create function rag_api._stated_time(
   p_time timestamptz,
   p_recorded_at timestamptz
@@ -149,8 +150,8 @@ grant execute on function rag_api._stated_time to rag_reader, rag_auditor;
 comment on function rag_api._stated_time is 'Private: a time that was stated, as a list of at most one number.';
 
 -- Identity of everything the caller's retriever could have seen at an instant: every visible version with its body,
--- applicability, stated effective time, withdrawal and spans. It does not depend on the order or the time of loading, and
--- decide does not compute it: it changes with any document, used or not.
+-- applicability, stated effective time, withdrawal and spans. It does not depend on the order or the time of loading,
+-- and decide does not compute it: it changes with any document, used or not.
 create function rag_api.corpus_fingerprint(
   p_known_at timestamptz default null
 )

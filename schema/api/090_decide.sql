@@ -67,14 +67,14 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 --   SufficientForTemplate   every required fact has a witness in the selected set
 --
 -- `sources` is an array in order of rank: position, score, place, text, SHA-256 of the text, spans. `witnesses` is an
--- array in contract order: the span to cite for each covered fact, with its proposition's licensed clauses. `preimage` is
--- what `digest` is the SHA-256 of.
+-- array in contract order: the span to cite for each covered fact, with its proposition's licensed clauses. `preimage`
+-- is what `digest` is the SHA-256 of.
 --
 -- Null instants mean the start of the calling statement, not of its transaction: a long transaction does not decide on
 -- what was current when it began.
 --
--- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, or an instant that is not; RS011 when the case does not fit the
--- contract; RS012 for an unknown version of the contract.
+-- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, or an instant that is not one; RS011 when the
+-- case does not fit the contract; RS012 for an unknown version of the contract.
 create function rag_api.decide(
   p_question_id text,
   p_query text,

@@ -172,8 +172,8 @@ set local role rag_recorder;
 -- A definer function of rag_recorder, because no run-time role may insert a packet: what is stored is what the database
 -- decided. The binding is the session's (session_user), so the recorder sees and writes what the caller may see.
 --
--- Raises what decide raises; RS002 when no tenant is bound, RS003 when it is public; RS013 for an unsupported question, which has no evidence to
--- keep. Nothing is stored when it raises.
+-- Raises what decide raises; RS002 when no tenant is bound, RS003 when it is public; RS013 for an unsupported question,
+-- which has no evidence to keep. Nothing is stored when it raises.
 create function rag_api.record_packet(
   p_question_id text,
   p_query text,

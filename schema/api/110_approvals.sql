@@ -176,8 +176,8 @@ comment on function rag_api.evidence_changes is
 --   RS060  nobody has decided about this draft on this evidence
 --   RS061  the newest decision is a rejection
 --   RS062  the evidence, or what was shown, is no longer the same; DETAIL has a line for each difference
--- and RS002, RS040, RS050. `withheld` has the positions of the claims that were shown as withheld: they are part of what was
--- approved and may not be said.
+-- and RS002, RS040, RS050. `withheld` has the positions of the claims that were shown as withheld: they are part of what
+-- was approved and may not be said.
 create function rag_api.require_approval(
   p_packet_id uuid,
   p_claims jsonb
@@ -292,7 +292,8 @@ set local role rag_recorder;
 
 -- Records a decision ('approved' or 'rejected') about a packet and a draft. p_shown_digest is the digest of what the
 -- reviewer saw (review_packet): when the database would show something else now, nothing is recorded (RS052). An
--- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002, RS010 for another decision, RS040, RS050.
+-- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002, RS010 for
+-- another decision, RS040, RS050.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a decision; who may call it is rag_reviewer.
 create function rag_api.approve(

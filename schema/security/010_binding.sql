@@ -103,7 +103,8 @@ revoke all on function rag_auth.add_tenant from public;
 comment on function rag_auth.add_tenant is 'Adds a tenant; nothing happens where it exists.';
 
 -- Binds a login to a tenant. Refused for a login that row-level security does not hold (superuser, BYPASSRLS, owner of
--- the tables), or that can become such a role: the grant would promise a wall that is not there. RS083 when there is no such login or tenant.
+-- the tables), or that can become such a role: the grant would promise a wall that is not there. RS083 when there is no
+-- such login or tenant.
 create or replace function rag_auth.grant_tenant(
   p_tenant text,
   p_login text

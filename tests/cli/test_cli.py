@@ -194,7 +194,7 @@ def test_a_bad_file_is_refused_with_file_line_and_reason_and_nothing_is_loaded(
 ) -> None:
     (tmp_path / "0-good.md").write_text("A good document.\n")
     (tmp_path / name).write_text(content)
-    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
+    result = rag_sql("load", tmp_path, "-t", "acme", "--atomic", url=gateway.url("acme_curator"))
     assert result.returncode == 1
     assert f"{tmp_path / name}:{line}: " in result.stderr
     assert words in result.stderr

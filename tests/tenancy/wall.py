@@ -145,13 +145,16 @@ _REQUEST = f"'{QUESTION}', %(query)s, %(case)s, 5"
 
 # A call of each function of rag_api whose arguments would reach a target's data.
 CALLS: dict[str, str] = {
+    "_added_span_problems": "select * from rag_api._added_span_problems(%(spans)s)",
     "_check_case": "select rag_api._check_case(%(content)s, '{}')",
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
+    "_is_name": "select rag_api._is_name('\"x\"')",
     "_number": "select rag_api._number(1)",
+    "_occurrences": "select * from rag_api._occurrences(%(tenant)s, %(question_id)s, 1)",
     "_packet": "select * from rag_api._packet(%(packet_id)s)",
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
@@ -159,6 +162,7 @@ CALLS: dict[str, str] = {
     "_scopes": "select * from rag_api._scopes('{}')",
     "_selected_spans": f"select * from rag_api._selected_spans({_SELECTION}, null)",
     "_sources": f"select rag_api._sources({_SELECTION}, array[1], array(select s from rag.span s))",
+    "_span_problems": "select * from rag_api._span_problems(cast(%(spans)s as jsonb) -> 0)",
     "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
     "_text": "select rag_api._text('x')",
     "_utc": "select rag_api._utc('2026-01-01')",
@@ -167,6 +171,7 @@ CALLS: dict[str, str] = {
     "_withdrawn_versions": "select * from rag_api._withdrawn_versions(null, null)",
     "_writable_tenant": "select rag_api._writable_tenant()",
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
+    "add_spans": "select * from rag_api.add_spans(%(spans)s)",
     "approve": (
         "select rag_api.approve(%(packet_id)s, %(claims)s,"
         " (select shown_digest from rag_api.review_packet(%(packet_id)s, %(claims)s) limit 1), 'rejected')"
@@ -185,7 +190,9 @@ CALLS: dict[str, str] = {
     "global_ranking": "select * from rag_api.global_ranking(%(tenant)s, %(query)s, %(case)s)",
     "load_documents": "select * from rag_api.load_documents(%(documents)s)",
     "missing_facts": f"select * from rag_api.missing_facts(%(tenant)s, %(question_id)s, 1, {_SELECTION})",
+    "nearest_passage": "select * from rag_api.nearest_passage(%(query)s, 9)",
     "packet_document": "select rag_api.packet_document(%(packet_id)s)",
+    "proposition_occurrences": "select * from rag_api.proposition_occurrences(%(question_id)s)",
     "ranking": "select * from rag_api.ranking(%(query)s, %(case)s)",
     "record_packet": f"select rag_api.record_packet({_REQUEST})",
     "require_approval": "select * from rag_api.require_approval(%(packet_id)s, %(claims)s)",
@@ -198,12 +205,15 @@ CALLS: dict[str, str] = {
 
 #: Functions that read no table: what they return is made of their arguments.
 PURE = {
+    "_added_span_problems",
     "_check_case",
     "_check_claims",
     "_check_instants",
     "_check_request",
     "_document_problems",
+    "_is_name",
     "_number",
+    "_span_problems",
     "_stated_time",
     "_text",
     "_utc",
@@ -495,6 +505,8 @@ def arguments(known: dict[str, Target], tenant: str) -> dict[str, Any]:
         "claims": CLAIMS % place,
         "content": CONTENT % {"t": "x"},
         "documents": f'[{{"id": "{document_id}", "version": {version}, "body": "x"}}]',
+        "spans": f'[{{"document": "{document_id}", "version": {version}, "span": "s9", "fact": "known-issue",'
+        ' "quote": "a", "occurrence": 1}]',
         "query": QUERY,
         "question": QUESTION,
         "case": json.dumps(CASE),

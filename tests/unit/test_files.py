@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -325,35 +325,46 @@ def entry(number: int, size: int = 1) -> FileDocument:
     return FileDocument({"id": str(number), "version": 1}, Path("d.md"), {"": 1}, size)
 
 
+def one_each(entries: Iterable[FileDocument]) -> Iterator[tuple[Path, Iterator[FileDocument]]]:
+    """Each document in a file of its own."""
+    return ((entry.path, iter([entry])) for entry in entries)
+
+
+def never(error: FileRefused) -> None:
+    raise AssertionError(error)
+
+
 def test_batches_are_bounded_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_files, "_BATCH_DOCUMENTS", 3)
     monkeypatch.setattr(_files, "_BATCH_BYTES", 10)
     sizes = [1, 1, 1, 1, 5, 5, 11, 10, 1]
-    found = [[document.size for document in batch] for batch in batches(map(entry, range(9), sizes))]
+    found = [[file.size for file in batch] for batch in batches(one_each(map(entry, range(9), sizes)), never)]
     assert found == [[1, 1, 1], [1, 5], [5], [11], [10], [1]]
-    assert list(batches([])) == []
+    assert list(batches([], never)) == []
 
 
 @settings(deadline=None, max_examples=100)
 @given(sizes=st.lists(st.integers(1, 6 * 1024 * 1024), max_size=30))
 def test_batches_keep_the_order_and_every_document(sizes: list[int]) -> None:
     given_ = [entry(number, size) for number, size in enumerate(sizes)]
-    found = list(batches(given_))
-    assert [document for batch in found for document in batch] == given_
-    assert all(len(batch) == 1 or sum(one.size for one in batch) <= 8 * 1024 * 1024 for batch in found)
+    found = [document for batch in batches(one_each(given_), never) for file in batch for document in file.documents]
+    assert found == given_
 
 
-def test_batches_are_read_as_they_are_asked_for() -> None:
-    """A file of any length does not have to fit into memory."""
+def test_a_file_of_many_documents_stands_alone_and_is_read_as_it_is_asked_for() -> None:
+    """It does not have to fit into memory, and it can be undone whole."""
     asked = []
 
-    def documents() -> Any:
+    def documents() -> Iterator[FileDocument]:
         for number in range(2000):
             asked.append(number)
             yield entry(number)
 
-    next(batches(documents()))
-    assert len(asked) == 501
+    files = [*one_each([entry(1)]), (Path("long.jsonl"), documents()), *one_each([entry(2)])]
+    groups = list(batches(files, never))
+    assert [[len(file.documents) for file in group] for group in groups] == [[1], [500], [1]]
+    assert len(asked) == 500
+    assert len(list(groups[1][0].rest)) == 1500
 
 
 # Refusals of the database, as file and line

@@ -1,0 +1,216 @@
+"""What listings, searches and loads return: frozen values, a row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = [
+    "AddedSpan",
+    "ApprovalRow",
+    "Candidate",
+    "Change",
+    "ClauseRow",
+    "ContractRow",
+    "LoadedDocument",
+    "NearestPassage",
+    "PacketRow",
+    "PropositionOccurrence",
+]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A visible passage and why it was or was not selected.
+
+    Attributes
+    ----------
+    score : int
+    tenant, document_id, version : str, str, int
+    eligible : bool
+    eligible_position : int or None
+        Place among the eligible passages, from 1.
+    selected : bool
+    reason : str or None
+        ``superseded``, ``scheduled``, ``withdrawn``, ``attribute_differs`` or ``attribute_not_stated``.
+    attribute, applies_to, case_value : str, tuple of str, str, each or None
+        The attribute that excludes, the version's values and the case's.
+    effective_version : int or None
+        The version of the document that is effective at the instant.
+    """
+
+    score: int
+    tenant: str
+    document_id: str
+    version: int
+    eligible: bool
+    eligible_position: int | None
+    selected: bool
+    reason: str | None
+    attribute: str | None
+    applies_to: tuple[str, ...] | None
+    case_value: str | None
+    effective_version: int | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between a packet and a decision made now: of a document, of the contract, or of the outcome."""
+
+    subject: str
+    was: str
+    is_now: str
+
+
+@dataclass(frozen=True)
+class ContractRow:
+    """A visible contract version.
+
+    Attributes
+    ----------
+    tenant, question_id, version : str, str, int
+    is_newest : bool
+        Whether it is the owner's newest version of the question.
+    case_attributes, required_facts : tuple of str
+        In contract order.
+    content_sha256 : str
+        Hexadecimal.
+    recorded_at, recorded_by : datetime, str
+    """
+
+    tenant: str
+    question_id: str
+    version: int
+    is_newest: bool
+    case_attributes: tuple[str, ...]
+    required_facts: tuple[str, ...]
+    content_sha256: str
+    recorded_at: datetime
+    recorded_by: str
+
+
+@dataclass(frozen=True)
+class ClauseRow:
+    """A licensed clause: what may be said on which quotation, for which fact of which contract version."""
+
+    tenant: str
+    version: int
+    fact: str
+    quote: str
+    clause: str
+
+
+@dataclass(frozen=True)
+class PacketRow:
+    """A recorded packet, in a line."""
+
+    packet_id: str
+    question_id: str
+    outcome: str
+    digest: str
+    query: str
+    k: int
+    recorded_at: datetime
+    recorded_by: str
+
+
+@dataclass(frozen=True)
+class ApprovalRow:
+    """A reviewer's decision and what it is worth now: ``approved``, ``stale``, ``rejected`` or ``replaced``."""
+
+    packet_id: str
+    question_id: str
+    decision_number: int
+    decision: str
+    status: str
+    reviewer: str
+    note: str | None
+    recorded_at: datetime
+    evidence_digest: str
+    draft_digest: str
+
+
+@dataclass(frozen=True)
+class LoadedDocument:
+    """What a load made of one document.
+
+    Attributes
+    ----------
+    document_id, version : str, int
+    status : str
+        ``new``, or ``same`` where the version existed with this content.
+    superseded_by : int or None
+        The version that supersedes it as things stand; None when none does.
+    """
+
+    document_id: str
+    version: int
+    status: str
+    superseded_by: int | None
+
+
+@dataclass(frozen=True)
+class AddedSpan:
+    """What became of a span that was added: ``new``, or ``same`` where it existed with this content."""
+
+    document_id: str
+    version: int
+    span_id: str
+    status: str
+
+
+@dataclass(frozen=True)
+class PropositionOccurrence:
+    """A proposition of a contract and a current version that contains its quotation, or the proposition alone.
+
+    Attributes
+    ----------
+    fact_position, fact : int, str
+        The required fact, and its place in the contract, from 1.
+    proposition_position, quote : int, str
+        The proposition's place in its fact, from 1, and its quotation.
+    tenant, document_id, version : str, str, int, or None each
+        The version; ``tenant`` is the document's visibility. None where no current version contains the quotation.
+    range_start : int or None
+        Where the quotation begins first, in code points from 0.
+    is_repeated : bool
+        Whether it stands there more than once, so that a span has to name its occurrence.
+    span_ids : tuple of str
+        Spans of that fact with that quotation there; empty when nobody has curated it yet.
+    """
+
+    fact_position: int
+    fact: str
+    proposition_position: int
+    quote: str
+    tenant: str | None
+    document_id: str | None
+    version: int | None
+    range_start: int | None
+    is_repeated: bool
+    span_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NearestPassage:
+    """A current passage that shares words with a quotation: for people to look at; it licenses nothing.
+
+    Attributes
+    ----------
+    score : int
+        Number of distinct words in common.
+    tenant, document_id, version : str, str, int
+        Which document; ``tenant`` is its visibility.
+    range_start, range_end : int
+        Place in the body, in code points, 0-based and half-open.
+    text : str
+        The passage.
+    """
+
+    score: int
+    tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int
+    text: str

@@ -1,0 +1,438 @@
+"""The store as one tenant sees it: one method for each function of ``rag_api``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from rag_sql import _statements
+from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review, Verdict, claims_json
+from rag_sql._rows import (
+    AddedSpan,
+    ApprovalRow,
+    Candidate,
+    Change,
+    ClauseRow,
+    ContractRow,
+    LoadedDocument,
+    NearestPassage,
+    PacketRow,
+    PropositionOccurrence,
+)
+from rag_sql.errors import BindingLost, InvalidRequest, translate
+
+__all__ = ["Tenant"]
+
+
+class Tenant:
+    """The store as one tenant sees it, for the length of a transaction. Made by :meth:`EvidenceStore.tenant`."""
+
+    def __init__(self, connection: sa.Connection, current: Any, name: str | None) -> None:
+        self._connection = connection
+        self._current = current
+        self._transaction = current()
+        self.name = name
+
+    def alive(self) -> bool:
+        """Whether the transaction in which the tenant was bound is still open and sound."""
+        return self._transaction is not None and self._current() is self._transaction and self._transaction.is_active
+
+    def _rows(self, statement: sa.TextClause, **parameters: Any) -> list[dict[str, Any]]:
+        if not self.alive():
+            raise BindingLost(
+                "the transaction in which the tenant was bound has ended",
+                hint="Open a new block: with store.tenant(...).",
+            )
+        with translate():
+            rows = self._connection.execute(statement, parameters).mappings().all()
+        return [dict(row) for row in rows]
+
+    def _value(self, statement: sa.TextClause, **parameters: Any) -> Any:
+        (row,) = self._rows(statement, **parameters)
+        (value,) = row.values()
+        return value
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A block inside the transaction that is undone as a whole when it ends with an error."""
+        with self._connection.begin_nested():
+            yield
+
+    # Documents and contracts
+
+    def load_documents(self, documents: Sequence[Mapping[str, Any]]) -> list[LoadedDocument]:
+        """Load documents, all or nothing, in one round trip.
+
+        Parameters
+        ----------
+        documents : sequence of mappings
+            Keys ``id``, ``version``, ``body`` and, optionally, ``title``, ``applies_to`` (attribute to list of texts),
+            ``effective_from``, ``published``, ``source``, ``metadata``, ``spans`` (each ``id``, ``fact``, ``quote``
+            and, where the quotation is ambiguous, ``occurrence``).
+
+        Returns
+        -------
+        list of LoadedDocument
+            One for each document, in order.
+
+        Raises
+        ------
+        TenantRequired, NotAllowed, InvalidDocument, VersionConflict, QuoteNotFound, AmbiguousQuote
+            Nothing was loaded.
+        """
+        rows = self._rows(_statements.LOAD_DOCUMENTS, documents=json.dumps(list(documents), ensure_ascii=False))
+        return [LoadedDocument(**row) for row in rows]
+
+    def add_spans(self, spans: Sequence[Mapping[str, Any]]) -> list[AddedSpan]:
+        """Add spans to versions of this tenant that exist, all or nothing, in one round trip.
+
+        Parameters
+        ----------
+        spans : sequence of mappings
+            Keys ``document``, ``version``, ``span`` (its id), ``fact``, ``quote`` and, where the quotation is
+            ambiguous, ``occurrence``.
+
+        Returns
+        -------
+        list of AddedSpan
+            One for each span, in order.
+
+        Raises
+        ------
+        TenantRequired, NotAllowed, InvalidDocument, VersionNotFound, QuoteNotFound, AmbiguousQuote, SpanConflict
+            Nothing was added.
+        """
+        rows = self._rows(_statements.ADD_SPANS, spans=json.dumps(list(spans), ensure_ascii=False))
+        return [AddedSpan(**row) for row in rows]
+
+    def withdraw_version(
+        self, document_id: str, version: int, *, withdrawn_from: datetime | None = None, note: str | None = None
+    ) -> None:
+        """Take a version out of use from an instant on (default: now); an older version does not come back.
+
+        Raises
+        ------
+        TenantRequired, NotAllowed, VersionNotFound
+        """
+        self._rows(
+            _statements.WITHDRAW_VERSION,
+            document_id=document_id,
+            version=version,
+            withdrawn_from=withdrawn_from,
+            note=note,
+        )
+
+    def add_contract(self, question_id: str, version: int, content: Mapping[str, Any]) -> str:
+        """Add a contract version; ``new``, or ``same`` where it exists with this content.
+
+        Raises
+        ------
+        TenantRequired, NotAllowed, InvalidContract, ContractConflict
+        """
+        status: str = self._value(
+            _statements.ADD_CONTRACT,
+            question_id=question_id,
+            version=version,
+            content=json.dumps(content, ensure_ascii=False),
+        )
+        return status
+
+    def proposition_occurrences(
+        self, question_id: str, *, contract_version: int | None = None
+    ) -> list[PropositionOccurrence]:
+        """Where the propositions of a question's contract stand in current versions, and which spans quote them.
+
+        Parameters
+        ----------
+        question_id : str
+            Selects the contract. The tenant's own wins over a public one of the same id.
+        contract_version : int, optional
+            Default: the newest.
+
+        Returns
+        -------
+        list of PropositionOccurrence
+            In contract order; one for each proposition and version that contains it, and one without a version for a
+            proposition that stands nowhere.
+
+        Raises
+        ------
+        UnsupportedQuestion, UnknownContractVersion
+        """
+        rows = self._rows(
+            _statements.PROPOSITION_OCCURRENCES,
+            question_id=question_id,
+            contract_version=contract_version and _whole_number("a contract version", contract_version),
+        )
+        return [PropositionOccurrence(**{**row, "span_ids": tuple(row["span_ids"])}) for row in rows]
+
+    def nearest_passage(self, quote: str, *, k: int = 1) -> list[NearestPassage]:
+        """The current passages that share most distinct words with a quotation; they license nothing.
+
+        Parameters
+        ----------
+        quote : str
+            A quotation that stands nowhere, say. One without a word has no nearest passage.
+        k : int
+            Most passages to return, 1 to 1,000.
+
+        Raises
+        ------
+        InvalidRequest
+        """
+        rows = self._rows(_statements.NEAREST_PASSAGE, quote=quote, k=_whole_number("K", k))
+        return [NearestPassage(**row) for row in rows]
+
+    # Deciding
+
+    def decide(
+        self,
+        question_id: str,
+        *,
+        query: str,
+        case: Mapping[str, str],
+        k: int,
+        contract_version: int | None = None,
+        valid_at: datetime | None = None,
+        known_at: datetime | None = None,
+    ) -> Decision:
+        """Decide whether the evidence this tenant may use is enough; one round trip, reads only.
+
+        Parameters
+        ----------
+        question_id : str
+            Selects the contract. The tenant's own wins over a public one of the same id.
+        query : str
+            Words for the ranker.
+        case : mapping of str to str
+            The facts of the case: exactly the contract's case attributes.
+        k : int
+            Most passages to select, 1 to 1,000.
+        contract_version : int, optional
+            Default: the newest.
+        valid_at, known_at : datetime, optional
+            The instant the rules must hold at; the instant whose recorded state is used. Default: now.
+
+        Raises
+        ------
+        InvalidRequest, InvalidCase, UnknownContractVersion
+            An unsupported question is an outcome, not an error.
+        """
+        (row,) = self._rows(
+            _statements.DECIDE,
+            **_request(question_id, query, case, k, contract_version, valid_at, known_at),
+        )
+        return Decision._from_row(row)
+
+    def record_packet(
+        self,
+        question_id: str,
+        *,
+        query: str,
+        case: Mapping[str, str],
+        k: int,
+        contract_version: int | None = None,
+        valid_at: datetime | None = None,
+        known_at: datetime | None = None,
+    ) -> Packet:
+        """Decide and store, in one statement; parameters as in :meth:`decide`.
+
+        Raises
+        ------
+        TenantRequired, UnsupportedQuestion, InvalidRequest, InvalidCase, UnknownContractVersion
+            Nothing was stored.
+        """
+        document = self._value(
+            _statements.RECORD_PACKET,
+            **_request(question_id, query, case, k, contract_version, valid_at, known_at),
+        )
+        return Packet.from_document(document)
+
+    def explain(
+        self,
+        question_id: str,
+        *,
+        query: str,
+        case: Mapping[str, str],
+        k: int,
+        contract_version: int | None = None,
+        valid_at: datetime | None = None,
+        known_at: datetime | None = None,
+    ) -> list[Candidate]:
+        """Every visible passage with its score and why it was or was not selected; parameters as in :meth:`decide`.
+
+        Raises
+        ------
+        UnsupportedQuestion, InvalidRequest, InvalidCase, UnknownContractVersion
+        """
+        rows = self._rows(
+            _statements.EXPLAIN,
+            **_request(question_id, query, case, k, contract_version, valid_at, known_at),
+        )
+        return [
+            Candidate(**{**row, "applies_to": tuple(row["applies_to"]) if row["applies_to"] is not None else None})
+            for row in rows
+        ]
+
+    # Claims and approvals
+
+    def check_claims(self, evidence: Evidence, claims: Sequence[Claim]) -> list[Verdict]:
+        """The claim gate: one verdict per claim, against a decision's or a packet's selection and spans.
+
+        Raises
+        ------
+        InvalidClaims
+            There is no claim, or one is malformed.
+        """
+        places = ("tenant", "document_id", "version", "range_start", "range_end")
+        rows = self._rows(
+            _statements.CHECK_CLAIMS,
+            contract_tenant=evidence.contract.tenant,
+            question_id=evidence.question_id,
+            contract_version=evidence.contract.version,
+            selection=json.dumps([{place: getattr(source, place) for place in places} for source in evidence.sources]),
+            claims=claims_json(claims),
+            known_at=evidence.request.known_at,
+        )
+        return [Verdict(Claim(**row["claim"]), row["verdict"], row["reason"]) for row in rows]
+
+    def packet(self, packet_id: str) -> Packet:
+        """A stored packet; raises PacketNotFound when there is none, or it is another tenant's."""
+        return Packet.from_document(self._value(_statements.PACKET_DOCUMENT, packet_id=packet_id))
+
+    def review(self, packet_id: str, claims: Sequence[Claim]) -> Review:
+        """What a reviewer is shown: verdicts, withheld claims with their reasons, and the digests a decision binds.
+
+        Raises
+        ------
+        TenantRequired, PacketNotFound, InvalidClaims
+        """
+        rows = self._rows(_statements.REVIEW_PACKET, packet_id=packet_id, claims=claims_json(claims))
+        return Review(
+            packet_id=packet_id,
+            verdicts=tuple(Verdict(Claim(**row["claim"]), row["verdict"], row["reason"]) for row in rows),
+            evidence_digest=rows[0]["evidence_digest"].hex(),
+            draft_digest=rows[0]["draft_digest"].hex(),
+            shown_digest=rows[0]["shown_digest"].hex(),
+        )
+
+    def approve(self, review: Review, *, reviewer_name: str | None = None, note: str | None = None) -> int:
+        """Approve exactly what was shown; returns the decision's number.
+
+        Raises
+        ------
+        TenantRequired, PacketNotFound, EvidenceInsufficient, NothingLicensed, PresentationChanged, ConcurrentDecision
+        """
+        return self._decide_review(review, "approved", reviewer_name, note)
+
+    def reject(self, review: Review, *, reviewer_name: str | None = None, note: str | None = None) -> int:
+        """Reject exactly what was shown; returns the decision's number. Raises as :meth:`approve`."""
+        return self._decide_review(review, "rejected", reviewer_name, note)
+
+    def _decide_review(self, review: Review, decision: str, reviewer_name: str | None, note: str | None) -> int:
+        number: int = self._value(
+            _statements.APPROVE,
+            packet_id=review.packet_id,
+            claims=claims_json([verdict.claim for verdict in review.verdicts]),
+            shown_digest=bytes.fromhex(review.shown_digest),
+            decision=decision,
+            reviewer_name=reviewer_name,
+            note=note,
+        )
+        return number
+
+    def evidence_changes(self, packet_id: str) -> list[Change]:
+        """What a decision made now would rest on that a packet did not; empty when nothing has changed.
+
+        Raises
+        ------
+        TenantRequired, PacketNotFound
+        """
+        return [Change(**row) for row in self._rows(_statements.EVIDENCE_CHANGES, packet_id=packet_id)]
+
+    def require_approval(self, packet_id: str, claims: Sequence[Claim]) -> Approval:
+        """The gate before use: decides again, now, and returns the approval of this draft on this packet.
+
+        Raises
+        ------
+        NoApproval
+            Nobody has decided about this draft on this evidence.
+        Rejected
+            The newest decision is a rejection.
+        StaleApproval
+            The evidence, or what was shown, is no longer the same; ``detail`` has a line for each difference.
+        TenantRequired, PacketNotFound, InvalidClaims
+        """
+        (row,) = self._rows(_statements.REQUIRE_APPROVAL, packet_id=packet_id, claims=claims_json(claims))
+        digests = {key: row[key].hex() for key in ("evidence_digest", "draft_digest", "shown_digest")}
+        return Approval(**{**row, **digests, "withheld": tuple(row["withheld"])})
+
+    # Looking
+
+    def contracts(self) -> list[ContractRow]:
+        """Visible contract versions, by question."""
+        return [
+            ContractRow(
+                **{
+                    **row,
+                    "case_attributes": tuple(row["case_attributes"]),
+                    "required_facts": tuple(row["required_facts"]),
+                }
+            )
+            for row in self._rows(_statements.CONTRACTS)
+        ]
+
+    def clauses(self, question_id: str) -> list[ClauseRow]:
+        """Licensed clauses of all visible versions of a question's contracts, in contract order."""
+        return [ClauseRow(**row) for row in self._rows(_statements.CLAUSES, question_id=question_id)]
+
+    def packets(self, limit: int = 50) -> list[PacketRow]:
+        """The tenant's newest packets, newest first."""
+        rows = self._rows(_statements.PACKETS, tenant=self.name, limit=_whole_number("a limit", limit))
+        return [PacketRow(**row) for row in rows]
+
+    def approvals(self, limit: int = 50) -> list[ApprovalRow]:
+        """The tenant's newest decisions, newest first, each with what it is worth now."""
+        rows = self._rows(_statements.APPROVALS, limit=_whole_number("a limit", limit))
+        return [ApprovalRow(**row) for row in rows]
+
+    def corpus_fingerprint(self) -> str:
+        """SHA-256 (hexadecimal) of everything the retriever could see; it changes with any document, used or not."""
+        fingerprint: bytes = self._value(_statements.CORPUS_FINGERPRINT)
+        return fingerprint.hex()
+
+    def span_check(self) -> list[dict[str, Any]]:
+        """Spans whose stored place does not hold their quotation: always empty."""
+        return self._rows(_statements.SPAN_CHECK)
+
+
+def _request(
+    question_id: str,
+    query: str,
+    case: Mapping[str, str],
+    k: int,
+    contract_version: int | None,
+    valid_at: datetime | None,
+    known_at: datetime | None,
+) -> dict[str, Any]:
+    return {
+        "question_id": question_id,
+        "query": query,
+        "case_facts": json.dumps(dict(case), ensure_ascii=False),
+        "k": _whole_number("K", k),
+        "contract_version": None if contract_version is None else _whole_number("a contract version", contract_version),
+        "valid_at": valid_at,
+        "known_at": known_at,
+    }
+
+
+def _whole_number(what: str, value: int) -> int:
+    """The value, where the database can take it; which range is allowed, the database says."""
+    if type(value) is not int or not -(2**31) <= value < 2**31:
+        raise InvalidRequest(f"{what} must be a whole number from 1, not {value!r}")
+    return value

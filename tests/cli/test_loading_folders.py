@@ -1,0 +1,95 @@
+"""Loading real folders: bad files, links, links out, dry runs, and the same again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import in_json, rag_sql
+from tests.conftest import CASE, QUERY, QUESTION, Database
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three good files, two bad ones, one without text, and one that is none of ours."""
+    (tmp_path / "docs").mkdir()
+    for name, text in {
+        "a.md": "The first document.\n",
+        "b.md": "---\nversion: two\n---\nA bad version.\n",
+        "c.jsonl": '{"id": "c1", "version": 1, "body": "one"}\n{"id": "c2", "version": 1, "body": ""}\n',
+        "d.md": "---\nspans:\n  - {id: s, fact: f, quote: third}\n---\nThe third document.\n",
+        "e.md": "---\ntitle: Nothing\n---\n\n",
+        "sub/f.md": "A document below.\r\n",
+        "note.txt": "not ours",
+    }.items():
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text.encode())
+    return tmp_path / "docs"
+
+
+def stored(database: Database) -> set[str]:
+    with database.tenant("acme_reader") as acme:
+        return {row.document_id for row in acme.explain(QUESTION, query=QUERY, case=CASE, k=1) if row.tenant == "acme"}
+
+
+def test_a_bad_file_refuses_itself_whole_and_is_listed(gateway: Database, folder: Path) -> None:
+    result = rag_sql("load", folder, "-t", "acme", url=gateway.url("acme_curator"))
+    assert result.returncode == 1
+    assert "6 files loaded: 3 new with 1 spans (0 of them superseded), 0 same, 1 empty, 2 refused" in result.stdout
+    assert f"{folder / 'b.md'}:2: version: must be a whole number" in result.stderr
+    assert f"{folder / 'c.jsonl'}:2: body: must be a text" in result.stderr
+    assert stored(gateway) == {"HOLD-7", "a", "d", "sub/f"}
+
+
+def test_atomic_lets_one_bad_file_refuse_all(gateway: Database, folder: Path) -> None:
+    result = rag_sql("load", folder, "-t", "acme", "--atomic", url=gateway.url("acme_curator"))
+    assert (result.returncode, f"{folder / 'b.md'}:2: " in result.stderr) == (1, True)
+    assert stored(gateway) == {"HOLD-7"}
+
+
+def test_a_dry_run_says_what_would_be_and_stores_nothing(gateway: Database, folder: Path) -> None:
+    url = gateway.url("acme_curator")
+    dry = in_json(rag_sql("load", folder, "-t", "acme", "--dry-run", "--json", url=url))
+    assert stored(gateway) == {"HOLD-7"}
+    real = in_json(rag_sql("load", folder, "-t", "acme", "--json", url=url))
+    assert {**dry, "dry_run": False} == real
+    assert (real["new"], real["same"], [refused["line"] for refused in real["refused"]]) == (3, 0, [2, 2])
+    again = in_json(rag_sql("load", folder, "-t", "acme", "--json", url=url))
+    assert (again["new"], again["same"]) == (0, 3)
+
+
+def test_a_version_that_another_supersedes_is_loaded_and_counted(gateway: Database, tmp_path: Path) -> None:
+    path = tmp_path / "hold.md"
+    path.write_text("---\nid: HOLD-7\nversion: 1\neffective_from: 2020-01-01\n---\nWhat was said before.\n")
+    result = in_json(rag_sql("load", path, "-t", "acme", "--json", url=gateway.url("acme_curator")))
+    assert (result["new"], result["superseded"]) == (1, 1)
+
+
+def test_a_link_out_of_the_folder_is_refused(gateway: Database, folder: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "secret.md"
+    outside.write_text("Not for loading.\n")
+    (folder / "link.md").symlink_to(outside)
+    (folder / "inner.md").symlink_to(folder / "a.md")
+    result = rag_sql("load", folder, "-t", "acme", url=gateway.url("acme_curator"))
+    assert f"{folder / 'link.md'}: is a symbolic link out of {folder}" in result.stderr
+    assert stored(gateway) == {"HOLD-7", "a", "d", "sub/f", "inner"}
+
+
+def test_a_version_in_two_files_is_refused_in_the_second(gateway: Database, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.md").write_text(f"---\nid: TWICE\n---\nText of {name}.\n")
+    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
+    assert result.returncode == 1
+    assert f"{tmp_path / 'two.md'}:2: " in result.stderr
+    assert "1 new" in result.stdout
+
+
+def test_a_file_of_many_documents_is_refused_whole(gateway: Database, tmp_path: Path) -> None:
+    lines = [f'{{"id": "n{number}", "version": 1, "body": "text {number}"}}' for number in range(1200)]
+    (tmp_path / "a-good.jsonl").write_text("\n".join(lines))
+    (tmp_path / "b-bad.jsonl").write_text("\n".join([*(line.replace('"n', '"m') for line in lines), "not json"]))
+    result = in_json(rag_sql("load", tmp_path, "-t", "acme", "--json", url=gateway.url("acme_curator")))
+    assert (result["new"], [refused["line"] for refused in result["refused"]]) == (1200, [1201])
+    assert not any(document_id.startswith("m") for document_id in stored(gateway))
