@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rag_sql._embedded import SUPERUSER
+from tests.conftest import Server
+
 ROOT = Path(__file__).parents[2]
 SHARED = ("schema", "migrations", "seed")
 
@@ -46,3 +49,37 @@ def test_the_source_distribution_has_the_tests_too(built: Path) -> None:
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert tree("rag_sql", "tests", *SHARED) <= names
+
+
+def test_the_demo_runs_from_the_wheel_outside_the_checkout(built: Path, server: Server, tmp_path: Path) -> None:
+    """Schema, migrations and seed are found inside the package; its dependencies are those of this environment."""
+    (wheel,) = built.glob("*.whl")
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--no-index",
+            "--target",
+            str(tmp_path),
+            str(wheel),
+        ],
+        check=True,
+    )
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import rag_sql;"
+        f" assert rag_sql.__file__.startswith({str(tmp_path)!r}), rag_sql.__file__;"
+        " from rag_sql.cli import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", program, "demo", "--database-url", server.embedded.url(SUPERUSER, "postgres")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "all hold" in result.stdout
