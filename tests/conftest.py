@@ -101,7 +101,7 @@ class Server:
 
     def create(self, template: str = "template0") -> Database:
         name = f"test_{next(self._numbers)}"
-        statement = sql.SQL("create database {} template {} strategy file_copy")
+        statement = sql.SQL("create database {} template {} strategy wal_log")
         self.maintenance.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
         return Database(self.embedded, name)
 

@@ -92,7 +92,7 @@ def test_each_visible_version_that_may_not_be_used_has_its_reason(gateway: Datab
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(
     versions=st.lists(

@@ -18,7 +18,7 @@ from tests.conftest import Clone, Database
 Json = dict[str, Any]
 
 ON_SERVER = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 #: Any text, and texts of few different characters, in which quotations repeat and overlap.
