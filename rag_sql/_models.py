@@ -299,8 +299,10 @@ class Packet(Evidence):
                 recorded_by=document["recorded_by"],
                 document=document,
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a packet: {error!r}") from error
+        except KeyError as error:
+            raise ValueError(f"not a packet: {error.args[0]} is missing") from error
+        except (TypeError, AttributeError) as error:
+            raise ValueError("not a packet: a part has another type than it must") from error
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

@@ -72,7 +72,8 @@ def _diagnose(text: str, first_line: int) -> yaml.Node | None:
         raise YamlFault(f"not YAML: the character U+{error.character:04X}", first_line + line) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
-        raise YamlFault(f"not YAML: {error.problem or error.context}", first_line + line) from error
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise YamlFault(f"not YAML: {said}", first_line + line) from error
 
 
 def unfit(text: str) -> str:

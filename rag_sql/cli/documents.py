@@ -69,16 +69,17 @@ def load(
         refused = [{"path": error.path, "line": error.line, "reason": error.reason} for error in report.refused]
         print_json({"files": len(files), "dry_run": dry_run, **vars(report), "refused": refused})
     else:
-        counted = "1 file" if len(files) == 1 else f"{len(files)} files"
-        what = "would be loaded" if dry_run else "loaded"
-        out.print(
-            f"{counted} {what}: {report.new} new with {report.spans} spans ({report.superseded} of them superseded), "
-            f"{report.same} same, {report.empty} empty, {len(report.refused)} refused",
-            soft_wrap=True,
-        )
+        counted = f"{_count(len(files), 'file')}{', nothing stored' if dry_run else ''}"
+        found = f"{report.new} new with {_count(report.spans, 'span')} ({report.superseded} of them superseded)"
+        rest = f"{report.same} same, {report.empty} empty, {len(report.refused)} refused"
+        out.print(f"{counted}: {found}, {rest}", soft_wrap=True)
         for error in report.refused:
             show_error(error)
     raise typer.Exit(1 if report.refused else 0)
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 @command(contract_app, "add")

@@ -37,7 +37,7 @@ def stored(database: Database) -> set[str]:
 def test_a_bad_file_refuses_itself_whole_and_is_listed(gateway: Database, folder: Path) -> None:
     result = rag_sql("load", folder, "-t", "acme", url=gateway.url("acme_curator"))
     assert result.returncode == 1
-    assert "6 files loaded: 3 new with 1 spans (0 of them superseded), 0 same, 1 empty, 2 refused" in result.stdout
+    assert "6 files: 3 new with 1 span (0 of them superseded), 0 same, 1 empty, 2 refused" in result.stdout
     assert f"{folder / 'b.md'}:2: version: must be a whole number" in result.stderr
     assert f"{folder / 'c.jsonl'}:2: body: must be a text" in result.stderr
     assert stored(gateway) == {"HOLD-7", "a", "d", "sub/f"}
