@@ -157,6 +157,34 @@ revoke all on function rag_api._resolve_contract from public;
 grant execute on function rag_api._resolve_contract to rag_reader;
 comment on function rag_api._resolve_contract is 'Private: the contract that answers a question, or no row; RS012.';
 
+-- The contract of a question where one is needed: RS013 when there is none, RS012 as above.
+create function rag_api._required_contract(
+  p_question_id text,
+  p_contract_version integer,
+  p_known_at timestamptz
+)
+  returns rag.contract
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_contract rag.contract;
+begin
+  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, p_known_at) as c;
+  if not found then
+    raise exception using
+      errcode = 'RS013',
+      message = format('no contract supports the question "%s"', p_question_id),
+      hint = 'Adding documents cannot make a question supported; it needs a contract.';
+  end if;
+  return v_contract;
+end;
+$$;
+revoke all on function rag_api._required_contract from public;
+grant execute on function rag_api._required_contract to rag_reader;
+comment on function rag_api._required_contract is 'Private: the contract that answers a question; RS012, RS013.';
+
 -- Checks the facts of a case against a contract's case attributes: each must be stated, as a text, and no other may be.
 -- RS011 otherwise, since an attribute that is misspelt would silently widen or narrow what is eligible.
 create function rag_api._check_case(

@@ -283,13 +283,7 @@ as $$
 declare
   v_contract rag.contract;
 begin
-  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, null) as c;
-  if not found then
-    raise exception using
-      errcode = 'RS013',
-      message = format('no contract supports the question "%s"', p_question_id),
-      hint = 'Adding documents cannot make a question supported; it needs a contract.';
-  end if;
+  v_contract := rag_api._required_contract(p_question_id, p_contract_version, null);
   return query
   select
     o.fact_position, o.fact, o.proposition_position, o.quote, o.tenant, o.document_id, o.version, o.range_start,

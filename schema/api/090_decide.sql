@@ -230,13 +230,7 @@ declare
   v_contract rag.contract;
 begin
   perform rag_api._check_instants(p_valid_at, p_known_at);
-  select c.* into v_contract from rag_api._resolve_contract(p_question_id, p_contract_version, p_known_at) as c;
-  if not found then
-    raise exception using
-      errcode = 'RS013',
-      message = format('no contract supports the question "%s"', p_question_id),
-      hint = 'Adding documents cannot make a question supported; it needs a contract.';
-  end if;
+  v_contract := rag_api._required_contract(p_question_id, p_contract_version, p_known_at);
   perform rag_api._check_request(p_query, p_k);
   perform rag_api._check_case(v_contract.content, p_case_facts);
   return query

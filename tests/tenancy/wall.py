@@ -158,6 +158,7 @@ CALLS: dict[str, str] = {
     "_packet": "select * from rag_api._packet(%(packet_id)s)",
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
+    "_required_contract": "select * from rag_api._required_contract(%(question_id)s, 1, null)",
     "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
     "_scopes": "select * from rag_api._scopes('{}')",
     "_selected_spans": f"select * from rag_api._selected_spans({_SELECTION}, null)",
