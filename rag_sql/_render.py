@@ -13,7 +13,7 @@ from rich.text import Text
 from rag_sql._admin import TenantRow
 from rag_sql._install import Status
 from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Verdict
-from rag_sql._rows import ApprovalRow, Candidate, Change, ClauseRow, ContractRow, PacketRow
+from rag_sql._rows import ApprovalRow, AttributeRow, Candidate, Change, ClauseRow, ContractRow, PacketRow
 
 if TYPE_CHECKING:
     from rag_sql._demo import DemoResult
@@ -48,6 +48,14 @@ def tenants(console: Console, rows: Sequence[TenantRow]) -> None:
     table = _table("", "tenant", "logins")
     for row in rows:
         _row(table, row.tenant, ", ".join(row.logins))
+    console.print(table)
+
+
+def attributes(console: Console, rows: Sequence[AttributeRow]) -> None:
+    """Attributes and their types."""
+    table = _table("", "attribute", "type", "declared by", "since")
+    for row in rows:
+        _row(table, row.attribute, row.type, row.declared_by, _when(row.recorded_at))
     console.print(table)
 
 

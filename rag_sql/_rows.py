@@ -8,6 +8,7 @@ from datetime import datetime
 __all__ = [
     "AddedSpan",
     "ApprovalRow",
+    "AttributeRow",
     "Candidate",
     "Change",
     "ClauseRow",
@@ -128,6 +129,29 @@ class ApprovalRow:
     recorded_at: datetime
     evidence_digest: str
     draft_digest: str
+
+
+@dataclass(frozen=True)
+class AttributeRow:
+    """The type of an attribute in force for a tenant.
+
+    Attributes
+    ----------
+    tenant, attribute : str
+    type : str
+        ``text``, ``number`` or ``flag``.
+    declared_by : str
+        Whose declaration counts: the tenant itself, or ``public``.
+    recorded_at, recorded_by : datetime, str
+        When, and by which login.
+    """
+
+    tenant: str
+    attribute: str
+    type: str
+    declared_by: str
+    recorded_at: datetime
+    recorded_by: str
 
 
 @dataclass(frozen=True)

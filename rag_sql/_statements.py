@@ -41,6 +41,13 @@ WITHDRAW_VERSION = _statement(
     " p_withdrawn_from => :withdrawn_from, p_note => :note)"
 )
 
+SET_ATTRIBUTE = _statement("select rag_api.set_attribute(p_attribute => :attribute, p_type => :type)")
+
+ATTRIBUTES = _statement(
+    "select tenant, attribute, type, declared_by, recorded_at, recorded_by from rag_api.attribute"
+    " where tenant = :tenant order by attribute"
+)
+
 ADD_CONTRACT = _statement(
     "select rag_api.add_contract(p_question_id => :question_id, p_version => :version,"
     " p_content => cast(:content as jsonb))"

@@ -15,6 +15,7 @@ from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review,
 from rag_sql._rows import (
     AddedSpan,
     ApprovalRow,
+    AttributeRow,
     Candidate,
     Change,
     ClauseRow,
@@ -27,6 +28,9 @@ from rag_sql._rows import (
 from rag_sql.errors import BindingLost, InvalidRequest, translate
 
 __all__ = ["Tenant"]
+
+#: A fact of a case: a text; for an attribute that is declared as a number or a flag also a Python number or bool.
+CaseValue = str | int | float
 
 
 class Tenant:
@@ -127,6 +131,24 @@ class Tenant:
             note=note,
         )
 
+    def set_attribute(self, attribute: str, attribute_type: str) -> str:
+        """Declare the type of an attribute for this tenant; ``new``, ``changed``, or ``same`` where it has this type.
+
+        Parameters
+        ----------
+        attribute : str
+            A key of ``applies_to`` and of case facts.
+        attribute_type : str
+            ``text``, ``number`` or ``flag``.
+
+        Raises
+        ------
+        TenantRequired, NotAllowed, InvalidRequest, AttributeMisfit
+            ``AttributeMisfit``: stored values are none of the type; ``detail`` lists the first ten.
+        """
+        status: str = self._value(_statements.SET_ATTRIBUTE, attribute=attribute, type=attribute_type)
+        return status
+
     def add_contract(self, question_id: str, version: int, content: Mapping[str, Any]) -> str:
         """Add a contract version; ``new``, or ``same`` where it exists with this content.
 
@@ -195,7 +217,7 @@ class Tenant:
         question_id: str,
         *,
         query: str,
-        case: Mapping[str, str],
+        case: Mapping[str, CaseValue],
         k: int,
         contract_version: int | None = None,
         valid_at: datetime | None = None,
@@ -234,7 +256,7 @@ class Tenant:
         question_id: str,
         *,
         query: str,
-        case: Mapping[str, str],
+        case: Mapping[str, CaseValue],
         k: int,
         contract_version: int | None = None,
         valid_at: datetime | None = None,
@@ -258,7 +280,7 @@ class Tenant:
         question_id: str,
         *,
         query: str,
-        case: Mapping[str, str],
+        case: Mapping[str, CaseValue],
         k: int,
         contract_version: int | None = None,
         valid_at: datetime | None = None,
@@ -374,6 +396,10 @@ class Tenant:
 
     # Looking
 
+    def attributes(self) -> list[AttributeRow]:
+        """Types of attributes in force for this tenant, by name; an attribute that is not listed is a text."""
+        return [AttributeRow(**row) for row in self._rows(_statements.ATTRIBUTES, tenant=self.name or "public")]
+
     def contracts(self) -> list[ContractRow]:
         """Visible contract versions, by question."""
         return [
@@ -414,7 +440,7 @@ class Tenant:
 def _request(
     question_id: str,
     query: str,
-    case: Mapping[str, str],
+    case: Mapping[str, CaseValue],
     k: int,
     contract_version: int | None,
     valid_at: datetime | None,

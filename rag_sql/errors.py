@@ -16,6 +16,7 @@ import sqlalchemy.exc
 __all__ = [
     "AmbiguousQuote",
     "AppendOnly",
+    "AttributeMisfit",
     "BindingLost",
     "ConcurrentDecision",
     "ContractConflict",
@@ -166,6 +167,12 @@ class SpanConflict(RagSqlError):
     """A span that exists was added with other content."""
 
     sqlstate = "RS025"
+
+
+class AttributeMisfit(RagSqlError):
+    """A value is none of its attribute's type: an attribute cannot be declared so, or stored values are of another."""
+
+    sqlstate = "RS026"
 
 
 class InvalidContract(RagSqlError):

@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 import rag_sql
-from rag_sql.cli import _common, admin, curation, decisions, doctor, documents, listings
+from rag_sql.cli import _common, admin, attributes, curation, decisions, doctor, documents, listings
 from rag_sql.cli._apps import app
 
-__all__ = ["admin", "app", "curation", "decisions", "doctor", "documents", "listings", "main"]
+__all__ = ["admin", "app", "attributes", "curation", "decisions", "doctor", "documents", "listings", "main"]
 
 
 def _print_version(wanted: bool) -> None:

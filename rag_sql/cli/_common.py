@@ -15,6 +15,7 @@ import psycopg
 import sqlalchemy as sa
 import typer
 from rich.console import Console
+from sqlalchemy import event
 
 from rag_sql._local import LocalStore
 from rag_sql._store import EvidenceStore, make_engine
@@ -120,6 +121,19 @@ def show_error(error: Exception) -> None:
         err.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     if hint:
         err.print(f"hint: {hint}", markup=False, highlight=False, soft_wrap=True)
+
+
+@event.listens_for(sa.pool.Pool, "connect")
+def _show_notices(connection: Any, _record: Any) -> None:
+    """Print what the database has to say beside its answer, such as that an attribute was not declared."""
+
+    def show(diag: psycopg.errors.Diagnostic) -> None:
+        err.print(f"notice: {diag.message_primary}", markup=False, highlight=False, soft_wrap=True)
+        if diag.message_hint:
+            err.print(f"hint: {diag.message_hint}", markup=False, highlight=False, soft_wrap=True)
+
+    if isinstance(connection, psycopg.Connection):
+        connection.add_notice_handler(show)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ begin atomic
     select (i - 1)::integer as document_position, case when jsonb_typeof(d) = 'object' then d else '{}' end as d
     from jsonb_array_elements(p_documents) with ordinality as t(d, i)
   ), attribute as (
-    select document_position, 'applies_to.' || a.key as path, a.value
+    select document_position, 'applies_to.' || a.key as path, a.key, a.value
     from document, jsonb_each(case when jsonb_typeof(d -> 'applies_to') = 'object' then d -> 'applies_to' else '{}' end) a
   ), span as (
     select
@@ -136,6 +136,14 @@ begin atomic
   select document_position, path, 'a version that applies to every value leaves the attribute out; * is no value'
     from attribute where jsonb_typeof(value) = 'array' and value ? '*'
   union all
+  select document_position, path, format('%s is no %s, as which the attribute is declared', to_json(s.value), t.type)
+    from attribute a
+    join rag_api._attribute_types(null) as t
+      on t.tenant = coalesce((select rag_auth.tenant()), 'public') and t.attribute = a.key
+    cross join jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+    cross join lateral (select v #>> '{}' as value) as s
+    where jsonb_typeof(v) = 'string' and rag.canonical_value(t.type, s.value) is null
+  union all
   select document_position, 'spans', 'must be a list'
     from document where d ? 'spans' and jsonb_typeof(d -> 'spans') <> 'array'
   union all
@@ -191,7 +199,8 @@ comment on function rag_api._writable_tenant is 'Private: the bound tenant, wher
 --
 -- A version that exists with the same content is left alone (`same`); with other content it is refused (RS021), since a
 -- version is immutable. A load that states no effective_from does not question the stored one, and one that states
--- fewer spans than are stored does not either: a curator may add spans to a version that exists.
+-- fewer spans than are stored does not either: a curator may add spans to a version that exists. An attribute that was
+-- not declared is declared as a text, with a notice.
 --
 -- Returns one row per document, in the order given: `new` or `same`, and by which version it is superseded as it stands
 -- (null when by none). Raises RS002, RS003, RS020 (COLUMN names the
@@ -226,6 +235,12 @@ begin
       message = format('%s: %s', v_problem.path, v_problem.problem),
       column = format('%s.%s', v_problem.document_position, v_problem.path);
   end if;
+
+  perform rag_api._declare_attributes(array(
+    select distinct k
+    from jsonb_array_elements(p_documents) as d
+    cross join jsonb_object_keys(coalesce(d -> 'applies_to', '{}')) as k
+  ));
 
   -- In one order, whatever order the documents came in: two loads of the same folder wait for each other and do not
   -- deadlock. A version that another load has just stored is compared below, like any that was there.

@@ -52,7 +52,8 @@ grant select on rag_api.clause to rag_reader, rag_auditor;
 comment on view rag_api.clause is 'Licensed clauses: the sentences that may be said on a proposition, by contract.';
 
 -- Adds a contract version for the bound tenant: `new`, or `same` where it exists with this content. RS002, RS003; RS030
--- when the content is invalid (COLUMN names the place); RS031 when the version exists with other content.
+-- when the content is invalid (COLUMN names the place); RS031 when the version exists with other content. A case attribute
+-- that was not declared is declared as a text, with a notice.
 create function rag_api.add_contract(
   p_question_id text,
   p_version integer,
@@ -88,6 +89,7 @@ begin
   values (v_tenant, p_question_id, p_version, p_content)
   on conflict on constraint contract_key do nothing;
   if found then
+    perform rag_api._declare_attributes(array(select jsonb_array_elements_text(p_content -> 'case')));
     return 'new';
   end if;
   select c.content into v_stored
@@ -185,40 +187,68 @@ revoke all on function rag_api._required_contract from public;
 grant execute on function rag_api._required_contract to rag_reader;
 comment on function rag_api._required_contract is 'Private: the contract that answers a question; RS012, RS013.';
 
--- Checks the facts of a case against a contract's case attributes: each must be stated, as a text, and no other may be.
--- RS011 otherwise, since an attribute that is misspelt would silently widen or narrow what is eligible.
-create function rag_api._check_case(
+-- The facts of a case in canonical form: each of the contract's attributes, as a text. A number or a flag may be given
+-- as JSON has them or as a text. RS011 unless exactly the contract's attributes are stated, each as a value of its type:
+-- one that is misspelt would silently widen or narrow what is eligible.
+create function rag_api._case_facts(
   p_content jsonb,
-  p_case_facts jsonb
+  p_case_facts jsonb,
+  p_known_at timestamptz
 )
-  returns void
+  returns jsonb
   language plpgsql
-  immutable
+  stable
   set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_problem text;
+  v_facts jsonb;
 begin
   if jsonb_typeof(p_case_facts) is distinct from 'object' then
     raise exception using
       errcode = 'RS011',
-      message = 'case facts must be a JSON object of attributes to texts',
+      message = 'case facts must be a JSON object of attributes to values',
       hint = 'For example: {"model": "G2", "firmware": "2.4.1"}';
   end if;
-  select string_agg(problem, '; ' order by name collate "C") into v_problem
-  from (
-    select a as name, format('attribute "%s" is not stated', a) as problem
-    from jsonb_array_elements_text(p_content -> 'case') as a
-    where not p_case_facts ? a
-    union all
-    select f.key, format('attribute "%s" is not one of the contract''s', f.key)
-    from jsonb_each(p_case_facts) f
-    where not p_content -> 'case' ? f.key
-    union all
-    select f.key, format('attribute "%s" must be a text of 1 to 200 bytes', f.key)
-    from jsonb_each(p_case_facts) f
-    where jsonb_typeof(f.value) <> 'string' or octet_length(f.value #>> '{}') not between 1 and 200
-  ) as problems;
+  with typed as materialized (
+    select t.attribute, t.type
+    from rag_api._attribute_types(p_known_at) as t
+    where t.tenant = coalesce((select rag_auth.tenant()), 'public')
+  ), stated as (
+    select f.key, f.value, coalesce(t.type, 'text') as type, jsonb_typeof(f.value) as json_type, f.value #>> '{}' as text
+    from jsonb_each(p_case_facts) as f
+    left join typed t on t.attribute = f.key
+  ), canonical as (
+    select
+      s.key,
+      s.type,
+      case
+        when octet_length(s.text) between 1 and 200
+          and (s.json_type = 'string' or (s.type, s.json_type) in (('number', 'number'), ('flag', 'boolean')))
+        then rag.canonical_value(s.type, s.text)
+      end as value
+    from stated s
+  )
+  select
+    (
+      select string_agg(problem, '; ' order by name collate "C")
+      from (
+        select a as name, format('attribute "%s" is not stated', a) as problem
+        from jsonb_array_elements_text(p_content -> 'case') as a
+        where not p_case_facts ? a
+        union all
+        select c.key, format('attribute "%s" is not one of the contract''s', c.key)
+        from canonical c
+        where not p_content -> 'case' ? c.key
+        union all
+        select c.key, format('attribute "%s" must be a %s', c.key,
+          case c.type when 'text' then 'text of 1 to 200 bytes' when 'flag' then 'flag, true or false' else c.type end)
+        from canonical c
+        where c.value is null
+      ) as problems
+    ),
+    (select coalesce(jsonb_object_agg(c.key, c.value), '{}') from canonical c)
+  into v_problem, v_facts;
   if v_problem is not null then
     raise exception using
       errcode = 'RS011',
@@ -226,11 +256,13 @@ begin
       hint = format('The contract''s case attributes are: %s.',
         coalesce((select string_agg(a, ', ') from jsonb_array_elements_text(p_content -> 'case') as a), 'none'));
   end if;
+  return v_facts;
 end;
 $$;
-revoke all on function rag_api._check_case from public;
-grant execute on function rag_api._check_case to rag_reader;
-comment on function rag_api._check_case is 'Private: RS011 unless the case states exactly the contract''s attributes.';
+revoke all on function rag_api._case_facts from public;
+grant execute on function rag_api._case_facts to rag_reader;
+comment on function rag_api._case_facts is
+  'Private: the facts of a case in canonical form; RS011 unless they are exactly the contract''s attributes.';
 
 -- RS010 for a query without a word or over 64 KiB, and for a K outside 1 to 1,000: none may quietly select nothing.
 create function rag_api._check_request(

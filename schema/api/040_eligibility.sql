@@ -2,47 +2,60 @@
 -- and relevance knows nothing about it. It runs before any ranking (law 1).
 --
 -- A version is eligible when it is visible to the tenant (row-level security), current at the instant, and applicable:
--- for each attribute it names, the case states one of its values. An attribute it does not name applies to every case.
+-- for each attribute it names, the case states one of its values, compared as the attribute's type says. An attribute it
+-- does not name applies to every case.
 
 set local role rag_owner;
 
--- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are
--- many. `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not fit,
--- the version's values and the case's (null when the case does not state the attribute).
+-- Each distinct applies_to of each visible tenant's versions, compared with a case once: they are few even where versions
+-- are many. `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not
+-- fit, the version's values and the case's (null when the case does not state the attribute). Values are compared in the
+-- canonical form of the attribute's type; RS026 when one of the two is none.
 create function rag_api._scopes(
-  p_case_facts jsonb
+  p_case_facts jsonb,
+  p_known_at timestamptz
 )
-  returns table (applies_to jsonb, applies boolean, attribute text, applies_to_values text[], case_value text)
+  returns table (
+    tenant text,
+    applies_to jsonb,
+    applies boolean,
+    attribute text,
+    applies_to_values text[],
+    case_value text
+  )
   language sql
   stable
   parallel restricted
 begin atomic
-  select
-    d.applies_to,
-    not exists (
-      select from jsonb_each(d.applies_to) as a
-      where not coalesce(a.value ? (p_case_facts ->> a.key), false)
-    ),
-    m.attribute,
-    m.applies_to_values,
-    m.case_value
-  from (select distinct v.applies_to from rag.version v) as d
+  with typed as materialized (
+    select t.tenant, t.attribute, t.type from rag_api._attribute_types(p_known_at) as t where t.type <> 'text'
+  )
+  select d.tenant, d.applies_to, m.attribute is null, m.attribute, m.applies_to_values, m.case_value
+  from (select distinct v.tenant, v.applies_to from rag.version v) as d
   left join lateral (
     select
       a.key as attribute,
       array(select jsonb_array_elements_text(a.value)) as applies_to_values,
       p_case_facts ->> a.key as case_value
     from jsonb_each(d.applies_to) as a
-    where not coalesce(a.value ? (p_case_facts ->> a.key), false)
+    left join typed t on t.tenant = d.tenant and t.attribute = a.key
+    where not case
+      when t.type is null then coalesce(a.value ? (p_case_facts ->> a.key), false)
+      else exists (
+        select from jsonb_array_elements_text(a.value) as x
+        where rag_api._comparable(t.type, a.key, x) = rag_api._comparable(t.type, a.key, p_case_facts ->> a.key)
+      )
+    end
     order by a.key collate "C"
     limit 1
   ) as m on true;
 end;
 revoke all on function rag_api._scopes from public;
 grant execute on function rag_api._scopes to rag_reader, rag_auditor;
-comment on function rag_api._scopes is 'Private: each distinct applies_to, and whether a case fits it.';
+comment on function rag_api._scopes is 'Private: each distinct applies_to of each tenant, and whether a case fits it.';
 
--- The versions that may be used for a case: what a decision ranks, and nothing else.
+-- The versions that may be used for a case: what a decision ranks, and nothing else. RS026 for a value, of the case or of
+-- a version, that is none of its attribute's type.
 create function rag_api.eligible(
   p_case_facts jsonb,
   p_valid_at timestamptz default null,
@@ -54,11 +67,11 @@ create function rag_api.eligible(
   parallel restricted
 begin atomic
   with scope as materialized (
-    select s.applies_to, s.applies from rag_api._scopes(p_case_facts) as s
+    select s.tenant, s.applies_to, s.applies from rag_api._scopes(p_case_facts, p_known_at) as s
   )
   select e.tenant, e.document_id, e.version
   from rag_api._effective_versions(p_valid_at, p_known_at) as e
-  join scope s on s.applies_to = e.applies_to
+  join scope s on s.tenant = e.tenant and s.applies_to = e.applies_to
   where s.applies
     and not exists (
       select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
@@ -94,8 +107,8 @@ create function rag_api.eligibility(
   parallel restricted
 begin atomic
   with scope as materialized (
-    select s.applies_to, s.applies, s.attribute, s.applies_to_values, s.case_value
-    from rag_api._scopes(p_case_facts) as s
+    select s.tenant, s.applies_to, s.applies, s.attribute, s.applies_to_values, s.case_value
+    from rag_api._scopes(p_case_facts, p_known_at) as s
   )
   select
     v.tenant,
@@ -113,7 +126,7 @@ begin atomic
     case when v.status = 'current' then s.case_value end,
     v.effective_version
   from rag_api.version_status(p_valid_at, p_known_at) as v
-  join scope s on s.applies_to = v.applies_to;
+  join scope s on s.tenant = v.tenant and s.applies_to = v.applies_to;
 end;
 revoke all on function rag_api.eligibility from public;
 grant execute on function rag_api.eligibility to rag_reader, rag_auditor;

@@ -150,7 +150,7 @@ grant execute on function rag_api._stated_time to rag_reader, rag_auditor;
 comment on function rag_api._stated_time is 'Private: a time that was stated, as a list of at most one number.';
 
 -- Identity of everything the caller's retriever could have seen at an instant: every visible version with its body,
--- applicability, stated effective time, withdrawal and spans. It does not depend on the order or the time of loading,
+-- applicability, stated effective time, withdrawal and spans, and the types of attributes that are no texts. It does not depend on the order or the time of loading,
 -- and decide does not compute it: it changes with any document, used or not.
 create function rag_api.corpus_fingerprint(
   p_known_at timestamptz default null
@@ -161,9 +161,18 @@ create function rag_api.corpus_fingerprint(
   parallel restricted
 begin atomic
   select sha256(
-    rag_api._text('rag-sql corpus 1')
+    rag_api._text('rag-sql corpus 2')
     || rag_api._number(count(*))
     || coalesce(string_agg(leaf.hash, ''::bytea order by leaf.document_id, leaf.tenant, leaf.version), ''::bytea)
+    || (
+      select rag_api._number(count(*)) || coalesce(
+        string_agg(
+          rag_api._text(t.attribute) || rag_api._text(t.tenant) || rag_api._text(t.type),
+          ''::bytea order by t.attribute collate "C", t.tenant collate "C"),
+        ''::bytea)
+      from rag_api._attribute_types(p_known_at) as t
+      where t.type <> 'text'
+    )
   )
   from (
     select

@@ -66,6 +66,7 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 --   AskForEvidence          `missing` lists the required facts without a witness, in contract order
 --   SufficientForTemplate   every required fact has a witness in the selected set
 --
+-- `case_facts` is the case in canonical form, each value a text (a number or a flag as its attribute's type has it).
 -- `sources` is an array in order of rank: position, score, place, text, SHA-256 of the text, spans. `witnesses` is an
 -- array in contract order: the span to cite for each covered fact, with its proposition's licensed clauses. `preimage`
 -- is what `digest` is the SHA-256 of.
@@ -74,7 +75,8 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 -- what was current when it began.
 --
 -- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, or an instant that is not one; RS011 when the
--- case does not fit the contract; RS012 for an unknown version of the contract.
+-- case does not fit the contract; RS012 for an unknown version of the contract; RS026 when a stored value is none of its
+-- attribute's type.
 create function rag_api.decide(
   p_question_id text,
   p_query text,
@@ -111,6 +113,7 @@ as $$
 #variable_conflict use_column
 declare
   v_contract rag.contract;
+  v_case_facts jsonb;
   v_selection rag.source_ref[];
   v_scores integer[];
   v_valid_at constant timestamptz := coalesce(p_valid_at, statement_timestamp());
@@ -125,14 +128,14 @@ begin
     return;
   end if;
   perform rag_api._check_request(p_query, p_k);
-  perform rag_api._check_case(v_contract.content, p_case_facts);
+  v_case_facts := rag_api._case_facts(v_contract.content, p_case_facts, v_known_at);
 
   select
     coalesce(array_agg(
       (s.tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref order by s.position), '{}'),
     coalesce(array_agg(s.score order by s.position), '{}')
   into v_selection, v_scores
-  from rag_api.selection(p_query, p_case_facts, p_k, v_valid_at, v_known_at) as s;
+  from rag_api.selection(p_query, v_case_facts, p_k, v_valid_at, v_known_at) as s;
 
   return query
   select
@@ -142,7 +145,7 @@ begin
     v_contract.version,
     v_contract.content_sha256,
     v_contract.content,
-    p_case_facts,
+    v_case_facts,
     p_query,
     p_k,
     'overlap',
@@ -185,7 +188,7 @@ begin
         order by m.fact_position
       ) as missing,
       rag_api.evidence_preimage(
-        v_contract.tenant, v_contract.question_id, v_contract.version, p_case_facts, v_selection, v_known_at
+        v_contract.tenant, v_contract.question_id, v_contract.version, v_case_facts, v_selection, v_known_at
       ) as preimage
     offset 0  -- a fence: each is used more than once and must be computed once
   ) as d;
@@ -228,16 +231,17 @@ create function rag_api.explain(
 as $$
 declare
   v_contract rag.contract;
+  v_case_facts jsonb;
 begin
   perform rag_api._check_instants(p_valid_at, p_known_at);
   v_contract := rag_api._required_contract(p_question_id, p_contract_version, p_known_at);
   perform rag_api._check_request(p_query, p_k);
-  perform rag_api._check_case(v_contract.content, p_case_facts);
+  v_case_facts := rag_api._case_facts(v_contract.content, p_case_facts, p_known_at);
   return query
   select
     c.score, c.tenant, c.document_id, c.version, c.eligible, c.eligible_position, c.selected, c.reason, c.attribute,
     c.applies_to, c.case_value, c.effective_version
-  from rag_api.candidates(p_query, p_case_facts, p_k, p_valid_at, p_known_at) as c
+  from rag_api.candidates(p_query, v_case_facts, p_k, p_valid_at, p_known_at) as c
   order by c.score desc, c.document_id collate "C", c.tenant collate "C", c.version, c.range_start;
 end;
 $$;

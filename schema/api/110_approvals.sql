@@ -86,7 +86,7 @@ begin
   v_packet := rag_api._packet(p_packet_id);
 
   begin
-    select d.outcome, d.contract_tenant, d.contract_version, d.missing, d.sources, d.digest into v_now
+    select d.outcome, d.contract_tenant, d.contract_version, d.case_facts, d.missing, d.sources, d.digest into v_now
     from rag_api.decide(
       p_question_id => v_packet.question_id,
       p_query => v_packet.query,
@@ -95,8 +95,8 @@ begin
       p_contract_version => case when v_packet.contract_pinned then v_packet.contract_version end
     ) as d;
   exception
-    -- The contract that answers the question now does not take this request any more.
-    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' then
+    -- The contract that answers the question now, or the types of its attributes, do not take this request any more.
+    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' or sqlstate 'RS026' then
       return query select
         'contract ' || v_packet.question_id,
         format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),
@@ -120,6 +120,10 @@ begin
       'contract ' || v_packet.question_id,
       format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),
       format('%s version %s', v_now.contract_tenant, v_now.contract_version);
+  end if;
+  -- An attribute has another type now, and with it another canonical form.
+  if v_now.case_facts is distinct from v_packet.case_facts then
+    return query select 'case facts', v_packet.case_facts::text, v_now.case_facts::text;
   end if;
 
   return query

@@ -47,6 +47,20 @@ create policy tenant_audit on rag.tenant for select to rag_auditor
 create policy tenant_fence_select on rag.tenant as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 
+-- attribute
+create policy attribute_select on rag.attribute for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy attribute_insert_curator on rag.attribute for insert to rag_curator
+  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+create policy attribute_insert_publisher on rag.attribute for insert to rag_publisher
+  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+create policy attribute_audit on rag.attribute for select to rag_auditor
+  using (true);
+create policy attribute_fence_select on rag.attribute as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy attribute_fence_insert on rag.attribute as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
 -- version
 create policy version_select on rag.version for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));

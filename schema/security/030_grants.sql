@@ -11,13 +11,15 @@ revoke all on all tables in schema rag, rag_auth, rag_index
 grant select on rag_auth.membership to rag_binder;
 
 grant select on
-  rag.tenant, rag.version, rag.withdrawal, rag.span, rag.contract,
+  rag.tenant, rag.attribute, rag.version, rag.withdrawal, rag.span, rag.contract,
   rag.packet, rag.packet_source, rag.packet_span, rag.approval
   to rag_reader, rag_auditor;
 
 -- Which migration the tables stand at; no tenant's data.
 grant select on rag.alembic_version to rag_reader, rag_auditor;
 
+grant insert (tenant, attribute, declaration_number, type)
+  on rag.attribute to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
   on rag.version to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, withdrawn_from, note)

@@ -34,6 +34,7 @@ OPEN_POLICIES = {
     ("rag_auth.membership", "membership_admin_delete", "rag_owner"),
     ("rag_auth.membership", "membership_binder_select", "rag_binder"),
     ("rag.tenant", "tenant_audit", "rag_auditor"),
+    ("rag.attribute", "attribute_audit", "rag_auditor"),
     ("rag.version", "version_audit", "rag_auditor"),
     ("rag.withdrawal", "withdrawal_audit", "rag_auditor"),
     ("rag.span", "span_audit", "rag_auditor"),
@@ -46,6 +47,7 @@ OPEN_POLICIES = {
 
 #: Columns that a statement may insert, by table and role; nobody is granted a whole table.
 INSERTABLE = {
+    ("rag.attribute", "rag_curator"): "attribute declaration_number tenant type",
     ("rag.version", "rag_curator"): (
         "applies_to body document_id effective_from metadata published source tenant title version"
     ),
@@ -68,7 +70,7 @@ INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSER
 
 #: Columns of text whose statistics show in estimates, because plans need them: identifiers, and words of a fixed list.
 COLUMNS_WITH_STATISTICS = {
-    *(f"rag.{table}.tenant" for table in ("tenant", "version", "withdrawal", "span", "contract")),
+    *(f"rag.{table}.tenant" for table in ("tenant", "attribute", "version", "withdrawal", "span", "contract")),
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
     *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),

@@ -18,6 +18,7 @@ from tests.tenancy.wall import TABLES, Connection
 
 #: Conditions on hidden rows: table, condition, a value that stands in a row of acme's, one that stands in none.
 HIDDEN = (
+    ("rag.attribute", "attribute = %s", "acme-secret", "acme-secreu"),
     ("rag.version", "document_id = %s", "acme-secret-document", "acme-secret-documenu"),
     ("rag.version", "tenant = 'acme' and document_id = %s", "acme-secret-document", "acme-secret-documenu"),
     ("rag.version", "tenant = %s", "acme", "acmf"),

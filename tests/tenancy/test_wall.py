@@ -15,7 +15,7 @@ from tests.tenancy import wall
 from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
 
 EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", "rag_auth.membership"})
-CURATED = ("rag.version", "rag.withdrawal", "rag.span", "rag.contract")
+CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
 RECORDED = ("rag.packet", "rag.packet_source", "rag.packet_span", "rag.approval")
 
 #: A statement that the server turns down for lack of a right.
@@ -120,7 +120,7 @@ def test_without_a_tenant_only_public_is_seen(probed: Probe, session: str) -> No
 )
 def test_a_reader_sees_its_own_tenant_and_public(probed: Probe, session: str, tenant: str) -> None:
     seen = {table: set(found["sees"].get("rows", ())) for table, found in probed["tables"][session].items()}
-    shared = {"rag.tenant", "rag.version", "rag.span", "rag.contract"}
+    shared = {"rag.tenant", "rag.attribute", "rag.version", "rag.span", "rag.contract"}
     assert seen == {
         table: {tenant, "public"} if table in shared else set() if table == "rag_auth.membership" else {tenant}
         for table in TABLES
@@ -233,6 +233,7 @@ def test_nothing_is_changed_removed_locked_or_copied_in(probed: Probe, session: 
 @pytest.mark.parametrize("session", [name for name in SESSION_NAMES if "curator" in name or "publisher" in name])
 def test_what_the_database_derives_cannot_be_stated(spent: Database, session: str) -> None:
     derived = {
+        "rag.attribute": ("recorded_at", "recorded_by"),
         "rag.version": ("recorded_at", "recorded_by", "body_length", "body_sha256", "words"),
         "rag.withdrawal": ("recorded_at", "recorded_by"),
         "rag.span": ("recorded_at", "recorded_by", "body_length", "range_start", "range_end"),

@@ -105,6 +105,9 @@ CONTENT = (
 INSERTS: dict[str, LiteralString] = {
     "rag.tenant": "insert into rag.tenant (tenant) values (%(tenant)s || '-2')",
     "rag_auth.membership": "insert into rag_auth.membership (login, tenant) values (session_user, %(tenant)s)",
+    "rag.attribute": (
+        "insert into rag.attribute (tenant, attribute, declaration_number, type) values (%(tenant)s, 'x', 1, 'text')"
+    ),
     "rag.version": "insert into rag.version (tenant, document_id, version, body) values (%(tenant)s, 'X', 1, 'x')",
     "rag.withdrawal": (
         "insert into rag.withdrawal (tenant, document_id, version) values (%(tenant)s, %(document_id)s, %(version)s)"
@@ -146,10 +149,13 @@ _REQUEST = f"'{QUESTION}', %(query)s, %(case)s, 5"
 # A call of each function of rag_api whose arguments would reach a target's data.
 CALLS: dict[str, str] = {
     "_added_span_problems": "select * from rag_api._added_span_problems(%(spans)s)",
-    "_check_case": "select rag_api._check_case(%(content)s, '{}')",
+    "_attribute_types": "select * from rag_api._attribute_types(null)",
+    "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
+    "_comparable": "select rag_api._comparable('number', 'x', '2.50')",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
+    "_declare_attributes": "select rag_api._declare_attributes(array['x'])",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_is_name": "select rag_api._is_name('\"x\"')",
@@ -160,7 +166,7 @@ CALLS: dict[str, str] = {
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
     "_required_contract": "select * from rag_api._required_contract(%(question_id)s, 1, null)",
     "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
-    "_scopes": "select * from rag_api._scopes('{}')",
+    "_scopes": "select * from rag_api._scopes('{}', null)",
     "_selected_spans": f"select * from rag_api._selected_spans({_SELECTION}, null)",
     "_sources": f"select rag_api._sources({_SELECTION}, array[1], array(select s from rag.span s))",
     "_span_problems": "select * from rag_api._span_problems(cast(%(spans)s as jsonb) -> 0)",
@@ -199,6 +205,7 @@ CALLS: dict[str, str] = {
     "require_approval": "select * from rag_api.require_approval(%(packet_id)s, %(claims)s)",
     "review_packet": "select * from rag_api.review_packet(%(packet_id)s, %(claims)s)",
     "selection": "select * from rag_api.selection(%(query)s, %(case)s, 9)",
+    "set_attribute": "select rag_api.set_attribute('x', 'number')",
     "version_status": "select * from rag_api.version_status()",
     "withdraw_version": "select rag_api.withdraw_version(%(document_id)s, %(version)s)",
     "witnesses": f"select * from rag_api.witnesses({_CONTRACT}, {_SELECTION})",
@@ -207,11 +214,10 @@ CALLS: dict[str, str] = {
 #: Functions that read no table: what they return is made of their arguments.
 PURE = {
     "_added_span_problems",
-    "_check_case",
     "_check_claims",
     "_check_instants",
     "_check_request",
-    "_document_problems",
+    "_comparable",
     "_is_name",
     "_number",
     "_span_problems",
@@ -324,6 +330,7 @@ def prepare(database: Database) -> None:
                 " jsonb_build_object('id', %(t)s || '-withdrawn', 'version', 1, 'body', %(t)s)))",
                 values,
             )
+            cursor.execute("select rag_api.set_attribute(%(t)s, 'number')", values)
             cursor.execute(
                 "select rag_api.withdraw_version(%(t)s || '-withdrawn', 1, '2026-01-01', %(t)s || ' note')", values
             )
@@ -505,7 +512,7 @@ def arguments(known: dict[str, Target], tenant: str) -> dict[str, Any]:
         "packet_id": target.packet_id,
         "claims": CLAIMS % place,
         "content": CONTENT % {"t": "x"},
-        "documents": f'[{{"id": "{document_id}", "version": {version}, "body": "x"}}]',
+        "documents": f'[{{"id": "{document_id}", "version": {version}, "body": "x", "applies_to": {{"kind": ["1"]}}}}]',
         "spans": f'[{{"document": "{document_id}", "version": {version}, "span": "s9", "fact": "known-issue",'
         ' "quote": "a", "occurrence": 1}]',
         "query": QUERY,
