@@ -7,15 +7,17 @@
 
 set local role rag_owner;
 
--- Each distinct applies_to of each visible tenant's versions, compared with a case once: they are few even where versions
--- are many. `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not
--- fit, the version's values and the case's (null when the case does not state the attribute). Values are compared in the
--- canonical form of the attribute's type; RS026 when one of the two is none.
+-- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
+-- One row compares its values as texts; beside it stands one for each tenant that declares an attribute of it as something
+-- else (`is_typed`), which counts for that tenant's versions and compares values in the canonical form of their type; RS026
+-- when one of the two is none. `applies` says whether a version with it applies; otherwise the first attribute in byte
+-- order that does not fit, the version's values and the case's (null when the case does not state the attribute).
 create function rag_api._scopes(
   p_case_facts jsonb,
   p_known_at timestamptz
 )
   returns table (
+    is_typed boolean,
     tenant text,
     applies_to jsonb,
     applies boolean,
@@ -29,9 +31,17 @@ create function rag_api._scopes(
 begin atomic
   with typed as materialized (
     select t.tenant, t.attribute, t.type from rag_api._attribute_types(p_known_at) as t where t.type <> 'text'
+  ), stated as materialized (
+    select distinct v.tenant, v.applies_to from rag.version v
+  ), scope as (
+    select distinct false as is_typed, null::text as tenant, s.applies_to from stated s
+    union all
+    select true, s.tenant, s.applies_to
+    from stated s
+    where exists (select from typed t where t.tenant = s.tenant and s.applies_to ? t.attribute)
   )
-  select d.tenant, d.applies_to, m.attribute is null, m.attribute, m.applies_to_values, m.case_value
-  from (select distinct v.tenant, v.applies_to from rag.version v) as d
+  select d.is_typed, d.tenant, d.applies_to, m.attribute is null, m.attribute, m.applies_to_values, m.case_value
+  from scope d
   left join lateral (
     select
       a.key as attribute,
@@ -52,7 +62,7 @@ begin atomic
 end;
 revoke all on function rag_api._scopes from public;
 grant execute on function rag_api._scopes to rag_reader, rag_auditor;
-comment on function rag_api._scopes is 'Private: each distinct applies_to of each tenant, and whether a case fits it.';
+comment on function rag_api._scopes is 'Private: each distinct applies_to, as texts and as typed by a tenant, and whether a case fits it.';
 
 -- The versions that may be used for a case: what a decision ranks, and nothing else. RS026 for a value, of the case or of
 -- a version, that is none of its attribute's type.
@@ -67,12 +77,13 @@ create function rag_api.eligible(
   parallel restricted
 begin atomic
   with scope as materialized (
-    select s.tenant, s.applies_to, s.applies from rag_api._scopes(p_case_facts, p_known_at) as s
+    select s.is_typed, s.tenant, s.applies_to, s.applies from rag_api._scopes(p_case_facts, p_known_at) as s
   )
   select e.tenant, e.document_id, e.version
   from rag_api._effective_versions(p_valid_at, p_known_at) as e
-  join scope s on s.tenant = e.tenant and s.applies_to = e.applies_to
-  where s.applies
+  join scope s on s.applies_to = e.applies_to and not s.is_typed
+  left join scope t on t.applies_to = e.applies_to and t.is_typed and t.tenant = e.tenant
+  where coalesce(t.applies, s.applies)
     and not exists (
       select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
       where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
@@ -107,26 +118,34 @@ create function rag_api.eligibility(
   parallel restricted
 begin atomic
   with scope as materialized (
-    select s.tenant, s.applies_to, s.applies, s.attribute, s.applies_to_values, s.case_value
+    select s.is_typed, s.tenant, s.applies_to, s.applies, s.attribute, s.applies_to_values, s.case_value
     from rag_api._scopes(p_case_facts, p_known_at) as s
   )
   select
     v.tenant,
     v.document_id,
     v.version,
-    v.status = 'current' and s.applies,
+    v.status = 'current' and m.applies,
     case
       when v.status <> 'current' then v.status
-      when s.applies then null
-      when s.case_value is null then 'attribute_not_stated'
+      when m.applies then null
+      when m.case_value is null then 'attribute_not_stated'
       else 'attribute_differs'
     end,
-    case when v.status = 'current' then s.attribute end,
-    case when v.status = 'current' then s.applies_to_values end,
-    case when v.status = 'current' then s.case_value end,
+    case when v.status = 'current' then m.attribute end,
+    case when v.status = 'current' then m.applies_to_values end,
+    case when v.status = 'current' then m.case_value end,
     v.effective_version
   from rag_api.version_status(p_valid_at, p_known_at) as v
-  join scope s on s.tenant = v.tenant and s.applies_to = v.applies_to;
+  join scope s on s.applies_to = v.applies_to and not s.is_typed
+  left join scope t on t.applies_to = v.applies_to and t.is_typed and t.tenant = v.tenant
+  cross join lateral (
+    select
+      coalesce(t.applies, s.applies) as applies,
+      case when t.is_typed then t.attribute else s.attribute end as attribute,
+      case when t.is_typed then t.applies_to_values else s.applies_to_values end as applies_to_values,
+      case when t.is_typed then t.case_value else s.case_value end as case_value
+  ) as m;
 end;
 revoke all on function rag_api.eligibility from public;
 grant execute on function rag_api.eligibility to rag_reader, rag_auditor;

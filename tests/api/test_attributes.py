@@ -285,6 +285,20 @@ def test_a_documents_values_are_compared_as_its_own_tenant_declared_them(store: 
         assert [source.document_id for source in decide(acme).sources] == ["POL-2"]
 
 
+def test_an_auditor_sees_each_tenants_versions_compared_as_that_tenant_declared(store: Database) -> None:
+    for curator, kind in (("acme_curator", "number"), ("northwind_curator", "text")):
+        with store.tenant(curator) as tenant:
+            tenant.set_attribute("amount", kind)
+            tenant.load_documents([{"id": "A", "version": 1, "body": "x", "applies_to": {"amount": ["2.50"]}}])
+    with store.connect("auditor") as connection:
+        found = connection.execute("""select tenant from rag_api.eligible('{"amount": "2.5"}')""").fetchall()
+        said = connection.execute(
+            """select tenant, eligible, reason from rag_api.eligibility('{"amount": "2.5"}') order by 1"""
+        ).fetchall()
+    assert found == [("acme",)]
+    assert said == [("acme", True, None), ("northwind", False, "attribute_differs")]
+
+
 # Time and approvals
 
 
