@@ -22,6 +22,7 @@ import rag_sql
 from rag_sql import EvidenceStore, _admin, _install, _resources, errors
 from rag_sql._embedded import SUPERUSER, EmbeddedServer
 from rag_sql._store import make_engine
+from tests.cli.test_cli import rag_sql as rag_sql_cli
 from tests.conftest import Clone, Database, Server
 from tests.schema.fingerprint import fingerprint
 
@@ -174,19 +175,28 @@ def test_upgrading_where_nothing_is_installed_is_refused(blank: Database) -> Non
             _install.upgrade(engine)
 
 
-def test_two_installers_do_not_meet(blank: Database) -> None:
+def test_of_twenty_installers_at_once_one_installs_and_the_others_wait_and_find_it_done(blank: Database) -> None:
+    ready = threading.Barrier(20)
     found: list[str] = []
 
     def work() -> None:
         with blank.engine(SUPERUSER) as engine:
+            ready.wait()
             found.append(_install.install(engine).state)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == ["current"] * 3
+    assert found == ["current"] * 20
+    with blank.connect(SUPERUSER) as connection:
+        # Everything that stands was made by one and the same transaction.
+        row = connection.execute(
+            "select (select count(distinct xmin::text) from pg_class where relnamespace = to_regnamespace('rag')),"
+            " (select count(distinct xmin::text) from pg_proc where pronamespace = to_regnamespace('rag_api'))"
+        ).fetchone()
+    assert row == (1, 1)
 
 
 def test_released_migrations_are_frozen() -> None:
@@ -293,10 +303,10 @@ def test_an_ordinary_owner_installs_upgrades_and_asks(lonely: Server, first: boo
             assert install_as(database, "owner_1").state == "current"
             lonely.maintenance.execute(f"alter database {other.name} owner to owner_1".encode())
             database = other
-        assert install_as(database, "owner_1").state == "current"
+        for name in ("install", "upgrade", "status", "doctor"):
+            ran = rag_sql_cli(name, url=database.url("owner_1"))
+            assert ran.returncode == 0, f"{name}: {ran.stdout}{ran.stderr}"
         with database.engine("owner_1") as engine:
-            assert _install.upgrade(engine).state == "current"
-            assert _install.status(engine).state == "current"
             _admin.add_tenant(engine, "acme")
             with database.connect(SUPERUSER) as connection:
                 connection.execute("create role desk login")
