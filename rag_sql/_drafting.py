@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from rag_sql._models import Claim, Evidence, Outcome
+from rag_sql._models import Claim, Evidence
 
 __all__ = ["PROMPT_VERSION", "DraftRequest", "Drafter", "draft", "template_drafter"]
 
 #: Changes whenever the instructions change.
-PROMPT_VERSION = "rag-sql-draft-1"
+PROMPT_VERSION = "rag-sql-draft-2"
 
 _INSTRUCTIONS = (
     "Answer the question with one claim for each required fact. Use only the sources given here. "
     "Each claim is a JSON object with the keys text, fact, tenant, document_id, version and span_id; the last four "
     "cite one span of one source. Say nothing that the cited quotation does not support; keep its modality, scope and "
-    "negation. Return a JSON array of claims and nothing else."
+    "negation. "
+    "Where a needed decision is given, say the rule and nothing that decides. "
+    "Return a JSON array of claims and nothing else."
 )
 
 
@@ -42,6 +44,8 @@ class DraftRequest:
         Selected passages: place, title, text and spans. Nothing else of the corpus.
     witnesses : tuple of dict
         For each fact, the span to cite, its quotation and the clauses licensed on it.
+    needed_decision : dict or None
+        What only a person can decide, and which sentences would state it; None where documents can answer.
     """
 
     prompt_version: str
@@ -51,17 +55,18 @@ class DraftRequest:
     required: tuple[str, ...]
     sources: tuple[dict[str, Any], ...]
     witnesses: tuple[dict[str, Any], ...]
+    needed_decision: dict[str, Any] | None
 
     @classmethod
     def for_evidence(cls, evidence: Evidence) -> DraftRequest:
-        """The request for sufficient evidence.
+        """The request for evidence that covers every required fact.
 
         Raises
         ------
         ValueError
-            The evidence is not sufficient: there is nothing to draft from.
+            A required fact has no witness: there is nothing to draft from.
         """
-        if evidence.outcome is not Outcome.SUFFICIENT_FOR_TEMPLATE:
+        if not evidence.covered:
             raise ValueError(f"nothing to draft: the outcome is {evidence.outcome}")
         return cls(
             prompt_version=PROMPT_VERSION,
@@ -71,6 +76,7 @@ class DraftRequest:
             required=evidence.required,
             sources=tuple(asdict(source) for source in evidence.sources),
             witnesses=tuple(asdict(witness) for witness in evidence.witnesses),
+            needed_decision=None if evidence.needed_decision is None else dict(evidence.needed_decision),
         )
 
     def to_json(self) -> str:

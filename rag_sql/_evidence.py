@@ -37,8 +37,9 @@ def _list(items: Iterable[bytes]) -> bytes:
 
 def contract_preimage(content: Json) -> bytes:
     """Bytes whose SHA-256 is a contract's hash: attributes in byte order, the rest in contract order."""
+    decision = content.get("decision")
     return (
-        _text("rag-sql contract 1")
+        _text("rag-sql contract 1" if decision is None else "rag-sql contract 2")
         + _list(_text(name) for name in sorted(content["case"], key=str.encode))
         + _list(
             _text(fact["fact"])
@@ -48,6 +49,13 @@ def contract_preimage(content: Json) -> bytes:
             )
             for fact in content["facts"]
         )
+        + (b"" if decision is None else _decision(decision))
+    )
+
+
+def _decision(decision: Json) -> bytes:
+    return b"".join(_text(decision[key]) for key in ("about", "decided_by", "refer")) + _list(
+        _text(sentence) for sentence in decision["never_say"]
     )
 
 
@@ -183,8 +191,9 @@ def verify(packet: Json) -> list[str]:
     missing = [fact for fact in required if fact not in covered]
     check(packet["required"] == required, "the required facts are not the contract's")
     check(packet["missing"] == missing, "the missing facts do not follow from contract and spans")
+    covered_outcome = "NeedsDecision" if "decision" in content else "SufficientForTemplate"
     check(
-        packet["outcome"] == ("AskForEvidence" if missing else "SufficientForTemplate"),
-        "the outcome does not follow from the missing facts",
+        packet["outcome"] == ("AskForEvidence" if missing else covered_outcome),
+        "the outcome does not follow from the missing facts and the contract",
     )
     return problems

@@ -33,6 +33,7 @@ class Outcome(StrEnum):
 
     SUFFICIENT_FOR_TEMPLATE = "SufficientForTemplate"
     ASK_FOR_EVIDENCE = "AskForEvidence"
+    NEEDS_DECISION = "NeedsDecision"
     UNSUPPORTED_QUESTION = "UnsupportedQuestion"
 
 
@@ -137,7 +138,9 @@ class Contract:
     sha256 : str
         Content hash, hexadecimal.
     content : mapping
-        ``case`` (attribute names) and ``facts`` (each with propositions and clauses).
+        ``case`` (attribute names), ``facts`` (each with propositions and clauses) and, where documents cannot answer
+        the question, ``decision``: what it is ``about``, who it is ``decided_by``, where to ``refer``, and what to
+        ``never_say``.
     """
 
     tenant: str
@@ -200,8 +203,19 @@ class Evidence:
 
     @property
     def sufficient(self) -> bool:
-        """Whether every required fact has a witness."""
+        """Whether every required fact has a witness and documents can answer the question."""
         return self.outcome is Outcome.SUFFICIENT_FOR_TEMPLATE
+
+    @property
+    def covered(self) -> bool:
+        """Whether every required fact has a witness: the rule may be said, also where only a person can decide."""
+        return self.outcome in {Outcome.SUFFICIENT_FOR_TEMPLATE, Outcome.NEEDS_DECISION}
+
+    @property
+    def needed_decision(self) -> Mapping[str, Any] | None:
+        """What only a person can decide, as the contract has it; None where documents can answer the question."""
+        needed: Mapping[str, Any] | None = self.contract.content.get("decision")
+        return needed
 
 
 @dataclass(frozen=True)
@@ -358,7 +372,7 @@ class Verdict:
     claim : Claim
     verdict : str
         ``licensed``, or the first check that fails: ``source_not_selected``, ``fact_not_carried``,
-        ``not_the_proposition``, ``not_licensed``.
+        ``not_the_proposition``, ``states_decision``, ``not_licensed``.
     reason : str
         The check's reason; empty for a licensed claim.
     """

@@ -130,6 +130,9 @@ def evidence(console: Console, found: Evidence, claims: Sequence[Claim]) -> None
         _plain(console, "draft of licensed clauses", "bold")
         for claim in claims:
             _plain(console, f"  {claim.text} [{claim.document_id} v{claim.version} {claim.span_id}]")
+    if needed := found.needed_decision:
+        _plain(console, f"only a person decides: {needed['about']} (decided by {needed['decided_by']})", "bold")
+        _plain(console, f"  {needed['refer']}")
     _plain(console, f"evidence ev-{found.digest}")
     if isinstance(found, Packet):
         _plain(console, f"packet {found.packet_id}, recorded {found.recorded_at} by {found.recorded_by}")

@@ -41,6 +41,7 @@ EXIT_CODES = {
     Outcome.SUFFICIENT_FOR_TEMPLATE: 0,
     Outcome.ASK_FOR_EVIDENCE: 3,
     Outcome.UNSUPPORTED_QUESTION: 4,
+    Outcome.NEEDS_DECISION: 6,
 }
 
 
@@ -70,7 +71,7 @@ def ask(
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
         method = bound.record_packet if record else bound.decide
         evidence = method(question, query=query, case=facts, k=k, contract_version=contract_version)
-    claims = draft(evidence) if evidence.sufficient else ()
+    claims = draft(evidence) if evidence.covered else ()
     if as_json:
         if evidence.outcome is Outcome.UNSUPPORTED_QUESTION:
             document: Mapping[str, Any] = {"outcome": evidence.outcome, "question_id": evidence.question_id}
@@ -118,7 +119,7 @@ def packet_show(
     if as_json:
         typer.echo(packet.to_json())
     else:
-        _render.evidence(out, packet, draft(packet) if packet.sufficient else ())
+        _render.evidence(out, packet, draft(packet) if packet.covered else ())
 
 
 @command(packet_app, "verify")

@@ -1,9 +1,10 @@
 -- Claims: a citation is a pointer, not a licence. Every claim gets a verdict; nothing is averaged.
 --
--- Four checks, in this order; the first that fails gives the reason:
+-- Five checks, in this order; the first that fails gives the reason:
 --   source_not_selected    cited source is not in the selected evidence
 --   fact_not_carried       span does not carry this fact
 --   not_the_proposition    span text is not the curated proposition
+--   states_decision        states a decision that documents cannot make
 --   not_licensed           the rule does not license this sentence
 --
 -- The gate selects licensed clauses; it does not judge entailment: a paraphrase that a person would accept is withheld.
@@ -78,6 +79,7 @@ begin atomic
       when 'source_not_selected' then 'cited source is not in the selected evidence'
       when 'fact_not_carried' then 'span does not carry this fact'
       when 'not_the_proposition' then 'span text is not the curated proposition'
+      when 'states_decision' then 'states a decision that documents cannot make'
       when 'not_licensed' then 'the rule does not license this sentence'
       when 'licensed' then ''
     end
@@ -101,6 +103,13 @@ begin atomic
             and p.fact = s.fact
             and p.quote = s.quote
         ) then 'not_the_proposition'
+        when exists (
+          select from rag.contract d
+          where d.tenant = p_contract_tenant
+            and d.question_id = p_question_id
+            and d.version = p_contract_version
+            and d.content -> 'decision' -> 'never_say' ? (c.claim ->> 'text')
+        ) then 'states_decision'
         when not exists (
           select from rag_api.clause k
           where k.tenant = p_contract_tenant

@@ -64,6 +64,8 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 -- `outcome`:
 --   UnsupportedQuestion     no contract of this id; the corpus was not read and the other columns are null
 --   AskForEvidence          `missing` lists the required facts without a witness, in contract order
+--   NeedsDecision           every required fact has a witness, and the contract says that only a person can decide: the
+--                           rule may be said (`contract`, key decision, says who decides), the decision may not
 --   SufficientForTemplate   every required fact has a witness in the selected set
 --
 -- `case_facts` is the case in canonical form, each value a text (a number or a flag as its attribute's type has it).
@@ -139,7 +141,11 @@ begin
 
   return query
   select
-    case when cardinality(d.missing) = 0 then 'SufficientForTemplate' else 'AskForEvidence' end,
+    case
+      when cardinality(d.missing) > 0 then 'AskForEvidence'
+      when v_contract.content ? 'decision' then 'NeedsDecision'
+      else 'SufficientForTemplate'
+    end,
     v_contract.question_id,
     v_contract.tenant,
     v_contract.version,

@@ -104,7 +104,7 @@ begin
       return;
   end;
 
-  if v_now.outcome is distinct from 'SufficientForTemplate' then
+  if v_now.outcome in ('AskForEvidence', 'UnsupportedQuestion') then
     return query select
       'outcome',
       v_packet.outcome,
@@ -165,7 +165,7 @@ begin
     on e.tenant = w.tenant and e.document_id = w.document_id and e.version = w.version
   where (w.version, w.span_ids) is distinct from (n.version, n.span_ids collate "C")
   order by coalesce(w.document_id, n.document_id) collate "C", coalesce(w.tenant, n.tenant) collate "C";
-  if not found and v_now.outcome = 'SufficientForTemplate' then
+  if not found and v_now.outcome not in ('AskForEvidence', 'UnsupportedQuestion') then
     -- Whatever the cause, another digest is other evidence; this also follows a line about the contract.
     return query select 'evidence', encode(v_packet.digest, 'hex'), encode(v_now.digest, 'hex');
   end if;
@@ -345,7 +345,7 @@ begin
   end if;
   if p_decision = 'approved' and exists (
     select from rag.packet p
-    where p.tenant = v_tenant and p.packet_id = p_packet_id and p.outcome <> 'SufficientForTemplate'
+    where p.tenant = v_tenant and p.packet_id = p_packet_id and p.outcome = 'AskForEvidence'
   ) then
     raise exception using
       errcode = 'RS051',

@@ -6,10 +6,14 @@
 --
 --   {"case": ["model", "firmware"],
 --    "facts": [{"fact": "known-issue",
---               "propositions": [{"quote": "...", "clauses": ["..."]}]}]}
+--               "propositions": [{"quote": "...", "clauses": ["..."]}]}],
+--    "decision": {"about": "...", "decided_by": "...", "refer": "...", "never_say": ["..."]}}
 --
--- in which the order of facts, propositions and clauses has meaning (contract order). The views of api/030_contracts
--- lay it out as rows. A contract is one row, so that nothing can be added to a version later: a clause more would be
+-- `decision` is left out where documents can answer the question. Where it stands, they can only say the rule: what is
+-- decided, by whom, where to turn, and the sentences that would state the decision, which no clause may be.
+--
+-- The order of facts, propositions and clauses has meaning (contract order). The views of api/030_contracts lay the
+-- content out as rows. A contract is one row, so that nothing can be added to a version later: a clause more would be
 -- a licence more.
 
 create table rag.contract (
@@ -63,18 +67,30 @@ begin atomic
     from proposition p, jsonb_array_elements(
       case when jsonb_typeof(p.value -> 'clauses') = 'array' then p.value -> 'clauses' else '[]' end
     ) with ordinality as c(v, i)
+  ), decision as (
+    select p_content -> 'decision' as value
+    where jsonb_typeof(p_content) = 'object' and p_content ? 'decision'
+  ), statement as (
+    select 'decision.never_say.' || (i - 1) as path, v as value
+    from decision d, jsonb_array_elements(
+      case when jsonb_typeof(d.value -> 'never_say') = 'array' then d.value -> 'never_say' else '[]' end
+    ) with ordinality as s(v, i)
   ), name as (  -- every text of the contract, with what it must be unique among
     select path, value, 'case' as scope, 200 as most from attribute
+    union all select 'decision.' || k, d.value -> k, k, 1048576
+      from decision d, unnest(array['about', 'decided_by', 'refer']) as k
+      where jsonb_typeof(d.value) = 'object'
+    union all select path, value, 'never_say', 1048576 from statement
     union all select path || '.fact', value -> 'fact', 'facts', 200 from fact
     union all select path || '.quote', value -> 'quote', fact_path, 1048576 from proposition
     union all select path, value, proposition_path, 1048576 from clause
   )
-  select '', 'a contract is a mapping with the keys case and facts'
+  select '', 'a contract is a mapping with the keys case, facts and, where only a person decides, decision'
     where jsonb_typeof(p_content) is distinct from 'object'
   union all
-  select k, 'unknown key; a contract has case and facts'
+  select k, 'unknown key; a contract has case, facts and, where only a person decides, decision'
     from jsonb_object_keys(case when jsonb_typeof(p_content) = 'object' then p_content else '{}' end) as k
-    where k not in ('case', 'facts')
+    where k not in ('case', 'facts', 'decision')
   union all
   select 'case', 'must be a list of attribute names (it may be empty)'
     where jsonb_typeof(p_content) = 'object' and jsonb_typeof(p_content -> 'case') is distinct from 'array'
@@ -95,6 +111,19 @@ begin atomic
   select p.path || '.' || k, 'unknown key; a proposition has quote and clauses'
     from proposition p, jsonb_object_keys(case when jsonb_typeof(p.value) = 'object' then p.value else '{}' end) as k
     where k not in ('quote', 'clauses')
+  union all
+  select 'decision', 'must be a mapping with about, decided_by, refer and never_say'
+    from decision d where jsonb_typeof(d.value) <> 'object'
+  union all
+  select 'decision.' || k, 'unknown key; a decision has about, decided_by, refer and never_say'
+    from decision d, jsonb_object_keys(case when jsonb_typeof(d.value) = 'object' then d.value else '{}' end) as k
+    where k not in ('about', 'decided_by', 'refer', 'never_say')
+  union all
+  select 'decision.never_say', 'must be a list of at least one sentence that would state the decision'
+    from decision d where jsonb_typeof(d.value) = 'object' and not exists (select from statement)
+  union all
+  select c.path, 'states the decision that documents cannot make (decision.never_say)'
+    from clause c join statement s on s.value = c.value
   union all
   select path, format('must be a text of 1 to %s bytes', most)
     from name
@@ -130,7 +159,7 @@ grant execute on function rag.field to rag_reader, rag_auditor;
 comment on function rag.field is 'Length-prefixed bytes: 8 bytes big-endian length, then the bytes.';
 
 -- The bytes behind a contract's hash: case attributes in byte order, then facts, propositions and clauses in contract
--- order (schema/README.md, "Byte layouts").
+-- order; then the decision, where there is one, under another first field (schema/README.md, "Byte layouts").
 create function rag.contract_preimage(
   p_content jsonb
 )
@@ -140,7 +169,7 @@ create function rag.contract_preimage(
   strict
   parallel safe
 begin atomic
-  select rag.field(rag.utf8('rag-sql contract 1'))
+  select rag.field(rag.utf8(case when p_content ? 'decision' then 'rag-sql contract 2' else 'rag-sql contract 1' end))
     || rag.field(int8send(jsonb_array_length(p_content -> 'case')))
     || coalesce((
       select string_agg(rag.field(rag.utf8(a)), ''::bytea order by a collate "C")
@@ -162,7 +191,16 @@ begin atomic
           from jsonb_array_elements(f -> 'propositions') with ordinality as pp(p, j)
         ), ''::bytea order by i)
       from jsonb_array_elements(p_content -> 'facts') with ordinality as ff(f, i)
-    );
+    )
+    || case when p_content ? 'decision' then (
+      select rag.field(rag.utf8(d ->> 'about')) || rag.field(rag.utf8(d ->> 'decided_by')) || rag.field(rag.utf8(d ->> 'refer'))
+        || rag.field(int8send(jsonb_array_length(d -> 'never_say')))
+        || (
+          select string_agg(rag.field(rag.utf8(s)), ''::bytea order by i)
+          from jsonb_array_elements_text(d -> 'never_say') with ordinality as ss(s, i)
+        )
+      from (select p_content -> 'decision' as d) as decision
+    ) else ''::bytea end;
 end;
 revoke all on function rag.contract_preimage from public;
 grant execute on function rag.contract_preimage to rag_reader, rag_auditor;
@@ -202,6 +240,6 @@ create trigger contract_is_append_only
   before update or delete or truncate on rag.contract
   for each statement execute function rag.refuse_change();
 
-comment on table rag.contract is 'Question types: case attributes, required facts, propositions, licensed clauses.';
+comment on table rag.contract is 'Question types: case attributes, required facts, propositions, licensed clauses, what only a person decides.';
 comment on column rag.contract.content is 'Case attributes and facts; laid out as rows by the views of rag_api.';
 comment on column rag.contract.content_sha256 is 'SHA-256 of rag.contract_preimage(content). Derived.';

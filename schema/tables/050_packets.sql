@@ -35,7 +35,7 @@ create table rag.packet (
   constraint packet_contract_exists foreign key (contract_tenant, question_id, contract_version)
     references rag.contract (tenant, question_id, version),
   constraint packet_k_in_range check (k between 1 and 1000),
-  constraint packet_outcome_is_known check (outcome in ('SufficientForTemplate', 'AskForEvidence'))
+  constraint packet_outcome_is_known check (outcome in ('SufficientForTemplate', 'AskForEvidence', 'NeedsDecision'))
 );
 create index packet_by_digest on rag.packet (tenant, digest);
 -- Every index leads with the column that the policy compares: one that led with another would count hidden rows for

@@ -313,3 +313,22 @@ def test_a_server_that_is_not_there_is_an_error_in_words() -> None:
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert "127.0.0.1" in result.stderr
+
+
+def test_a_question_that_only_a_person_can_decide_has_an_exit_code_of_its_own(
+    gateway: Database, tmp_path: Path
+) -> None:
+    path = tmp_path / "contract.yaml"
+    path.write_text(
+        (SEED / "contract.yaml").read_text("utf-8").replace(QUESTION, "rollback-approval")
+        + "decision:\n  about: whether the firmware may be rolled back\n  decided_by: the auditor\n"
+        "  refer: Ask the auditor.\n  never_say: [You may roll back the firmware.]\n",
+        "utf-8",
+    )
+    url = gateway.url("acme_curator")
+    assert rag_sql("contract", "add", path, "--tenant", "acme", url=url).returncode == 0
+    asked = ("ask", "rollback-approval", "--tenant", "acme", "--query", QUERY, "--k", "2")
+    ran = rag_sql(*asked, "--case", "model=G2", "--case", "firmware=2.4.1", url=url)
+    assert ran.returncode == 6
+    assert "only a person decides: whether the firmware may be rolled back (decided by the auditor)" in ran.stdout
+    assert "Ask the auditor." in ran.stdout

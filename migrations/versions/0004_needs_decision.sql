@@ -1,0 +1,150 @@
+-- A contract may state a decision that documents cannot make; then its hash has another first field, and a packet can
+-- have the outcome NeedsDecision. What stands is as it was: no contract has such a key yet.
+
+create or replace function rag.contract_problems(
+  p_content jsonb
+)
+  returns table (path text, problem text)
+  language sql
+  immutable
+  parallel safe
+begin atomic
+  with attribute as (
+    select 'case.' || (i - 1) as path, v as value
+    from jsonb_array_elements(case when jsonb_typeof(p_content -> 'case') = 'array' then p_content -> 'case' else '[]' end)
+      with ordinality as a(v, i)
+  ), fact as (
+    select 'facts.' || (i - 1) as path, v as value
+    from jsonb_array_elements(case when jsonb_typeof(p_content -> 'facts') = 'array' then p_content -> 'facts' else '[]' end)
+      with ordinality as f(v, i)
+  ), proposition as (
+    select f.path as fact_path, f.path || '.propositions.' || (i - 1) as path, v as value
+    from fact f, jsonb_array_elements(
+      case when jsonb_typeof(f.value -> 'propositions') = 'array' then f.value -> 'propositions' else '[]' end
+    ) with ordinality as p(v, i)
+  ), clause as (
+    select p.path as proposition_path, p.path || '.clauses.' || (i - 1) as path, v as value
+    from proposition p, jsonb_array_elements(
+      case when jsonb_typeof(p.value -> 'clauses') = 'array' then p.value -> 'clauses' else '[]' end
+    ) with ordinality as c(v, i)
+  ), decision as (
+    select p_content -> 'decision' as value
+    where jsonb_typeof(p_content) = 'object' and p_content ? 'decision'
+  ), statement as (
+    select 'decision.never_say.' || (i - 1) as path, v as value
+    from decision d, jsonb_array_elements(
+      case when jsonb_typeof(d.value -> 'never_say') = 'array' then d.value -> 'never_say' else '[]' end
+    ) with ordinality as s(v, i)
+  ), name as (  -- every text of the contract, with what it must be unique among
+    select path, value, 'case' as scope, 200 as most from attribute
+    union all select 'decision.' || k, d.value -> k, k, 1048576
+      from decision d, unnest(array['about', 'decided_by', 'refer']) as k
+      where jsonb_typeof(d.value) = 'object'
+    union all select path, value, 'never_say', 1048576 from statement
+    union all select path || '.fact', value -> 'fact', 'facts', 200 from fact
+    union all select path || '.quote', value -> 'quote', fact_path, 1048576 from proposition
+    union all select path, value, proposition_path, 1048576 from clause
+  )
+  select '', 'a contract is a mapping with the keys case, facts and, where only a person decides, decision'
+    where jsonb_typeof(p_content) is distinct from 'object'
+  union all
+  select k, 'unknown key; a contract has case, facts and, where only a person decides, decision'
+    from jsonb_object_keys(case when jsonb_typeof(p_content) = 'object' then p_content else '{}' end) as k
+    where k not in ('case', 'facts', 'decision')
+  union all
+  select 'case', 'must be a list of attribute names (it may be empty)'
+    where jsonb_typeof(p_content) = 'object' and jsonb_typeof(p_content -> 'case') is distinct from 'array'
+  union all
+  select 'facts', 'must be a list of at least one fact'
+    where jsonb_typeof(p_content) = 'object' and not exists (select from fact)
+  union all
+  select path || '.propositions', 'must be a list of at least one proposition'
+    from fact f where not exists (select from proposition p where p.fact_path = f.path)
+  union all
+  select path || '.clauses', 'must be a list of at least one licensed clause'
+    from proposition p where not exists (select from clause c where c.proposition_path = p.path)
+  union all
+  select f.path || '.' || k, 'unknown key; a fact has fact and propositions'
+    from fact f, jsonb_object_keys(case when jsonb_typeof(f.value) = 'object' then f.value else '{}' end) as k
+    where k not in ('fact', 'propositions')
+  union all
+  select p.path || '.' || k, 'unknown key; a proposition has quote and clauses'
+    from proposition p, jsonb_object_keys(case when jsonb_typeof(p.value) = 'object' then p.value else '{}' end) as k
+    where k not in ('quote', 'clauses')
+  union all
+  select 'decision', 'must be a mapping with about, decided_by, refer and never_say'
+    from decision d where jsonb_typeof(d.value) <> 'object'
+  union all
+  select 'decision.' || k, 'unknown key; a decision has about, decided_by, refer and never_say'
+    from decision d, jsonb_object_keys(case when jsonb_typeof(d.value) = 'object' then d.value else '{}' end) as k
+    where k not in ('about', 'decided_by', 'refer', 'never_say')
+  union all
+  select 'decision.never_say', 'must be a list of at least one sentence that would state the decision'
+    from decision d where jsonb_typeof(d.value) = 'object' and not exists (select from statement)
+  union all
+  select c.path, 'states the decision that documents cannot make (decision.never_say)'
+    from clause c join statement s on s.value = c.value
+  union all
+  select path, format('must be a text of 1 to %s bytes', most)
+    from name
+    where jsonb_typeof(value) is distinct from 'string'
+      or octet_length(value #>> '{}') not between 1 and most
+  union all
+  select path, 'must have no control characters and no outer spaces'
+    from name
+    where scope in ('case', 'facts')
+      and jsonb_typeof(value) = 'string'
+      and (value #>> '{}' ~ '[[:cntrl:]]' or value #>> '{}' <> btrim(value #>> '{}'))
+  union all
+  select max(path), format('stands more than once: %s', value #>> '{}')
+    from name where jsonb_typeof(value) = 'string'
+    group by scope, value having count(*) > 1;
+end;
+
+create or replace function rag.contract_preimage(
+  p_content jsonb
+)
+  returns bytea
+  language sql
+  immutable
+  strict
+  parallel safe
+begin atomic
+  select rag.field(rag.utf8(case when p_content ? 'decision' then 'rag-sql contract 2' else 'rag-sql contract 1' end))
+    || rag.field(int8send(jsonb_array_length(p_content -> 'case')))
+    || coalesce((
+      select string_agg(rag.field(rag.utf8(a)), ''::bytea order by a collate "C")
+      from jsonb_array_elements_text(p_content -> 'case') as a
+    ), ''::bytea)
+    || rag.field(int8send(jsonb_array_length(p_content -> 'facts')))
+    || (
+      select string_agg(
+        rag.field(rag.utf8(f ->> 'fact'))
+        || rag.field(int8send(jsonb_array_length(f -> 'propositions')))
+        || (
+          select string_agg(
+            rag.field(rag.utf8(p ->> 'quote'))
+            || rag.field(int8send(jsonb_array_length(p -> 'clauses')))
+            || (
+              select string_agg(rag.field(rag.utf8(c)), ''::bytea order by k)
+              from jsonb_array_elements_text(p -> 'clauses') with ordinality as cc(c, k)
+            ), ''::bytea order by j)
+          from jsonb_array_elements(f -> 'propositions') with ordinality as pp(p, j)
+        ), ''::bytea order by i)
+      from jsonb_array_elements(p_content -> 'facts') with ordinality as ff(f, i)
+    )
+    || case when p_content ? 'decision' then (
+      select rag.field(rag.utf8(d ->> 'about')) || rag.field(rag.utf8(d ->> 'decided_by')) || rag.field(rag.utf8(d ->> 'refer'))
+        || rag.field(int8send(jsonb_array_length(d -> 'never_say')))
+        || (
+          select string_agg(rag.field(rag.utf8(s)), ''::bytea order by i)
+          from jsonb_array_elements_text(d -> 'never_say') with ordinality as ss(s, i)
+        )
+      from (select p_content -> 'decision' as d) as decision
+    ) else ''::bytea end;
+end;
+
+alter table rag.packet
+  drop constraint packet_outcome_is_known,
+  add constraint packet_outcome_is_known check (outcome in ('SufficientForTemplate', 'AskForEvidence', 'NeedsDecision'));
+comment on table rag.contract is 'Question types: case attributes, required facts, propositions, licensed clauses, what only a person decides.';
