@@ -178,7 +178,9 @@ def psql(
     options = "-c search_path=rag_api" + (f" -c rag.tenant={tenant}" if tenant else "")
     environment = {**os.environ, "PGOPTIONS": options, "PGAPPNAME": "rag-sql"}
     if command_line is None:
-        err.print(_GREETING.format(who=f"tenant {tenant}" if tenant else "public only"), highlight=False)
+        err.print(
+            _GREETING.format(who=f"tenant {tenant}" if tenant else "public only"), highlight=False, soft_wrap=True
+        )
     # Rows that are wider than the terminal are shown column by column; what is printed elsewhere stays as it is.
     arguments = ["-P", "expanded=auto"] if command_line is None else ["-c", command_line]
     if database_url:
@@ -191,13 +193,13 @@ def psql(
 
 
 _GREETING = """rag-sql, {who}. Start with:
-  table document;                        -- what is current
-  table fact_coverage;                   -- which quotations cover which fact, and what nothing covers
-  table packet;                          -- what was decided
-  table packet_span;                     -- the quotations that each decision rests on
-  table approval_status;                 -- who approved what, and what that is worth now
-  select * from eligibility('{{"model": "G2"}}');   -- what a case may use, and why not the rest
-\\dv+, \\d+ NAME and \\df+ NAME are the manual. The tenants you may bind: table membership;"""
+  table document;         -- what is current
+  table fact_coverage;    -- which quotations cover which fact, and what none covers
+  table packet;           -- what was decided
+  table packet_span;      -- the quotations that each decision rests on
+  table approval_status;  -- who decided what, and what that is worth now
+  select * from eligibility('{{"model": "G2"}}');  -- what a case may not use, and why
+\\d+ NAME and \\df+ NAME are the manual; \\dv lists the views."""
 
 
 def _client() -> str:
