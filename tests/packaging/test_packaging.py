@@ -150,8 +150,9 @@ def test_every_block_of_the_readme_does_what_it_says(installed: Path, tmp_path: 
                 reader.follow(block)
 
 
-def test_every_file_that_the_readme_shows_is_used_by_a_later_block() -> None:
+def test_every_block_is_found_and_every_file_that_one_shows_is_used_by_a_later_one() -> None:
     found = blocks(README)
+    assert len(re.findall(r"^\s*(```|~~~)", README, re.MULTILINE)) == 2 * len(found)  # no fence that is not looked at
     for place, block in enumerate(found):
         assert not block.name or any(block.name in later.text for later in found[place + 1 :]), block.name
 
