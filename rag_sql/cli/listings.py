@@ -178,8 +178,11 @@ def psql(
     options = "-c search_path=rag_api" + (f" -c rag.tenant={tenant}" if tenant else "")
     environment = {**os.environ, "PGOPTIONS": options, "PGAPPNAME": "rag-sql"}
     if command_line is None:
-        err.print(_GREETING.format(who=f"tenant {tenant}" if tenant else "public only"), highlight=False)
-    arguments = [] if command_line is None else ["-c", command_line]
+        err.print(
+            _GREETING.format(who=f"tenant {tenant}" if tenant else "public only"), highlight=False, soft_wrap=True
+        )
+    # Rows that are wider than the terminal are shown column by column; what is printed elsewhere stays as it is.
+    arguments = ["-P", "expanded=auto"] if command_line is None else ["-c", command_line]
     if database_url:
         url = parsed_url(database_url).set(drivername="postgresql")
         target = url.render_as_string(hide_password=False)
@@ -190,12 +193,13 @@ def psql(
 
 
 _GREETING = """rag-sql, {who}. Start with:
-  table document;          -- what is current
-  table version;           -- every version and its status
-  table span;              -- quotations and their facts
-  table packet;            -- what decisions relied on
-  table approval_status;   -- who decided what, and what it is worth now
-  \\df+ explain           -- why was this not selected?   \\dv+ and \\df+ are the manual"""
+  table document;         -- what is current
+  table fact_coverage;    -- which quotations cover which fact, and what none covers
+  table packet;           -- what was decided
+  table packet_span;      -- the quotations that each decision rests on
+  table approval_status;  -- who decided what, and what that is worth now
+  select * from eligibility('{{"model": "G2"}}');  -- what a case may not use, and why
+\\d+ NAME and \\df+ NAME are the manual; \\dv lists the views."""
 
 
 def _client() -> str:

@@ -48,4 +48,10 @@ create view rag_api.tenant with (security_invoker = true) as
 grant select on rag_api.tenant to rag_reader, rag_auditor;
 comment on view rag_api.tenant is 'public, and the tenant that this session is bound to.';
 
+-- What others may bind is nobody's to read here: rag_auth.membership has no grant but the binder's.
+create view rag_api.membership with (security_invoker = true) as
+  select m.tenant from rag_auth.own_tenants() as m;
+grant select on rag_api.membership to rag_reader, rag_auditor;
+comment on view rag_api.membership is 'The tenants that this login may bind.';
+
 reset role;

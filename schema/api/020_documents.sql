@@ -123,11 +123,11 @@ create view rag_api.version with (security_invoker = true) as
     v.applies_to,
     v.effective_from,
     v.published,
-    v.source,
-    v.body_length,
-    encode(v.body_sha256, 'hex') as body_sha256,
     v.recorded_at,
     v.recorded_by,
+    v.body_length,
+    encode(v.body_sha256, 'hex') as body_sha256,
+    v.source,
     v.metadata,
     v.body
   from rag.version v
@@ -142,10 +142,16 @@ create view rag_api.document with (security_invoker = true) as
 grant select on rag_api.document to rag_reader, rag_auditor;
 comment on view rag_api.document is 'The current version of every visible document.';
 
+create view rag_api.withdrawal with (security_invoker = true) as
+  select w.tenant, w.document_id, w.version, w.withdrawn_from, w.recorded_at, w.recorded_by, w.note
+  from rag.withdrawal w;
+grant select on rag_api.withdrawal to rag_reader, rag_auditor;
+comment on view rag_api.withdrawal is 'Versions of the bound tenant and of public that were taken out of use, and from when on.';
+
 create view rag_api.span with (security_invoker = true) as
   select
-    s.tenant, s.document_id, s.version, s.span_id, s.fact, s.range_start, s.range_end, s.quote, s.occurrence,
-    s.recorded_at, s.recorded_by
+    s.tenant, s.document_id, s.version, s.span_id, s.fact, s.occurrence, s.range_start, s.range_end,
+    s.recorded_at, s.recorded_by, s.quote
   from rag.span s;
 grant select on rag_api.span to rag_reader, rag_auditor;
 comment on view rag_api.span is 'Every visible span with its text and its place (code points, 0-based, half-open).';

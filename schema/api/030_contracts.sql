@@ -8,6 +8,11 @@ create view rag_api.contract with (security_invoker = true) as
     c.question_id,
     c.version,
     c.version = max(c.version) over (partition by c.tenant, c.question_id) as is_newest,
+    c.version = max(c.version) over (partition by c.tenant, c.question_id)
+      and (c.tenant <> 'public' or not exists (
+        select from rag.contract o
+        where o.question_id = c.question_id and o.tenant = (select rag_auth.tenant()) and o.tenant <> 'public'
+      )) as is_in_force,
     array(select jsonb_array_elements_text(c.content -> 'case')) as case_attributes,
     array(select f ->> 'fact' from jsonb_array_elements(c.content -> 'facts') with ordinality as t(f, i) order by i)
       as required_facts,

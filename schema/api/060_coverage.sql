@@ -109,4 +109,45 @@ revoke all on function rag_api.missing_facts from public;
 grant execute on function rag_api.missing_facts to rag_reader;
 comment on function rag_api.missing_facts is 'Required facts that no span of a selection witnesses, in contract order.';
 
+-- What covers each fact, whatever the case and the ranking: for the contract that each question gets now, a row for each
+-- span of a current version that quotes a proposition of the fact, and one row with nulls for a fact that nothing
+-- covers. A decision can miss a fact that is covered here, since it sees only what is eligible and selected; it cannot
+-- find one that is not.
+--
+-- Propositions are laid out once and joined by hash: nothing is known in advance about how many there are in a contract.
+create view rag_api.fact_coverage with (security_invoker = true) as
+  with proposition as materialized (
+    select p.tenant, p.question_id, p.version, p.fact_position, p.fact, p.proposition_position, p.quote
+    from rag_api.contract c
+    join rag_api.proposition p on p.tenant = c.tenant and p.question_id = c.question_id and p.version = c.version
+    where c.is_in_force
+  )
+  select
+    f.question_id,
+    f.tenant as contract_tenant,
+    f.version as contract_version,
+    f.fact_position,
+    f.fact,
+    w.span_id is not null as is_covered,
+    w.tenant,
+    w.document_id,
+    w.version,
+    w.span_id,
+    w.applies_to,
+    w.quote
+  from proposition f
+  left join (
+    select p.question_id, p.fact_position, s.tenant, s.document_id, s.version, s.span_id, v.applies_to, s.quote
+    from proposition p
+    join rag.span s on s.fact = p.fact and s.quote = p.quote
+    join rag_api.version_status() as v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
+    where v.status = 'current'
+  ) as w on w.question_id = f.question_id and w.fact_position = f.fact_position
+  where f.proposition_position = 1
+  order by
+    f.question_id collate "C", f.fact_position, w.document_id collate "C", w.span_id collate "C", w.tenant collate "C";
+grant select on rag_api.fact_coverage to rag_reader;
+comment on view rag_api.fact_coverage is
+  'Facts of the contracts in force, with the spans of current versions that cover them; nulls where nothing does.';
+
 reset role;

@@ -6,9 +6,9 @@ grant create on schema rag_api to rag_recorder;
 
 create view rag_api.packet with (security_invoker = true) as
   select
-    p.tenant, p.packet_id, encode(p.digest, 'hex') as digest, p.outcome, p.question_id, p.contract_tenant,
-    p.contract_version, p.case_facts, p.query, p.k, p.method, p.valid_at, p.known_at, p.required, p.missing,
-    p.recorded_at, p.recorded_by
+    p.tenant, p.packet_id, p.outcome, p.missing, p.question_id, p.contract_tenant, p.contract_version, p.case_facts,
+    p.k, p.method, p.recorded_at, p.recorded_by, p.valid_at, p.known_at, p.required, encode(p.digest, 'hex') as digest,
+    p.query
   from rag.packet p;
 grant select on rag_api.packet to rag_reader, rag_auditor;
 comment on view rag_api.packet is 'Recorded packets of the bound tenant: request, outcome, digest.';
@@ -24,6 +24,30 @@ create view rag_api.packet_source with (security_invoker = true) as
   from rag.packet_source s;
 grant select on rag_api.packet_source to rag_reader, rag_auditor;
 comment on view rag_api.packet_source is 'Selected passages of recorded packets, in order of rank.';
+
+-- A label says what a span was meant for; whether it covered the fact is decided as rag_api.witnesses decides it.
+create view rag_api.packet_span with (security_invoker = true) as
+  select
+    n.tenant, n.packet_id, n.position, n.document_tenant, n.document_id, n.version, n.span_id, s.fact,
+    exists (
+      select from rag_api.proposition o
+      where o.tenant = p.contract_tenant
+        and o.question_id = p.question_id
+        and o.version = p.contract_version
+        and o.fact = s.fact
+        and o.quote = s.quote
+    ) as is_witness,
+    s.range_start, s.range_end, s.quote
+  from rag.packet_span n
+  join rag.packet p on p.tenant = n.tenant and p.packet_id = n.packet_id
+  join rag.span s
+    on s.tenant = n.document_tenant
+    and s.document_id = n.document_id
+    and s.version = n.version
+    and s.span_id = n.span_id;
+grant select on rag_api.packet_span to rag_reader, rag_auditor;
+comment on view rag_api.packet_span is
+  'Quotations that recorded packets rest on: the spans that their passages had then, and whether each covered its fact.';
 
 -- A time as text, in UTC and to the microsecond, whatever the session's settings are.
 create function rag_api._utc(

@@ -263,12 +263,11 @@ comment on function rag_api.require_approval is
 
 create view rag_api.approval with (security_invoker = true) as
   select
-    a.tenant, a.packet_id, encode(a.evidence_digest, 'hex') as evidence_digest,
-    encode(a.draft_digest, 'hex') as draft_digest, encode(a.shown_digest, 'hex') as shown_digest,
-    a.decision_number,
+    a.tenant, a.packet_id, a.decision, a.decision_number,
     a.decision_number = max(a.decision_number) over (partition by a.tenant, a.evidence_digest, a.draft_digest)
       as is_newest,
-    a.decision, a.reviewer_login, a.reviewer_name, a.note, a.claims, a.recorded_at
+    a.reviewer_login, a.reviewer_name, a.recorded_at, a.note, encode(a.evidence_digest, 'hex') as evidence_digest,
+    encode(a.draft_digest, 'hex') as draft_digest, encode(a.shown_digest, 'hex') as shown_digest, a.claims
   from rag.approval a;
 grant select on rag_api.approval to rag_reader, rag_auditor;
 comment on view rag_api.approval is 'Reviewers'' decisions of the bound tenant; the newest on a draft and its evidence counts.';
@@ -277,14 +276,15 @@ comment on view rag_api.approval is 'Reviewers'' decisions of the bound tenant; 
 -- newest approval, so it is for looking, and require_approval for using.
 create view rag_api.approval_status with (security_invoker = true) as
   select
-    a.packet_id, p.question_id, a.decision_number, a.decision,
+    a.packet_id,
     case
       when not a.is_newest then 'replaced'
       when a.decision = 'rejected' then 'rejected'
       when exists (select from rag_api.evidence_changes(a.packet_id)) then 'stale'
       else 'approved'
     end as status,
-    coalesce(a.reviewer_name, a.reviewer_login) as reviewer, a.note, a.recorded_at, a.evidence_digest, a.draft_digest
+    coalesce(a.reviewer_name, a.reviewer_login) as reviewer, a.recorded_at, a.decision, a.decision_number,
+    p.question_id, a.note, a.evidence_digest, a.draft_digest
   from rag_api.approval a
   join rag.packet p on p.tenant = a.tenant and p.packet_id = a.packet_id
   where a.tenant = (select rag_auth.tenant());

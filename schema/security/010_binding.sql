@@ -75,6 +75,24 @@ revoke all on function rag_auth.required_tenant from public;
 grant execute on function rag_auth.required_tenant to rag_reader;
 comment on function rag_auth.required_tenant is 'The bound tenant; RS002 when none is asserted.';
 
+-- The tenants that this session's login may bind, in byte order: its own rows of the membership table, and no row about
+-- any other login. It asserts nothing, so it also answers whoever asserted the wrong tenant.
+create or replace function rag_auth.own_tenants()
+  returns table (tenant text)
+  language plpgsql
+  stable
+  parallel restricted
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query select m.tenant from rag_auth.membership m where m.login = session_user::text order by m.tenant;
+end;
+$$;
+revoke all on function rag_auth.own_tenants from public;
+grant execute on function rag_auth.own_tenants to rag_reader, rag_auditor;
+comment on function rag_auth.own_tenants is 'The tenants that this session''s login may bind; rag_api.membership shows them.';
+
 reset role;
 set local role rag_owner;
 revoke create on schema rag_auth from rag_binder;

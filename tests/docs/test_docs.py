@@ -1,4 +1,7 @@
-"""Documentation that cannot rot: what it says is run, and what there is, is said."""
+"""Documentation that cannot rot: what it says is run, and what there is, is said.
+
+The README's blocks are followed in tests/packaging.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 import rag_sql
-from rag_sql import _files, errors
+from rag_sql import errors
 from rag_sql.cli import app
 from tests.conftest import CASE, QUERY, QUESTION, Database
 
@@ -24,15 +27,8 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-def test_the_readmes_python_runs(gateway: Database, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = blocks(README, "python")
-    opened = code.replace("EvidenceStore.embedded()", f"EvidenceStore.connect({gateway.url('acme_reader')!r})")
-    exec(compile(opened, "README.md", "exec"), {})
-    assert capsys.readouterr().out.count("licensed") == 2
-
-
-@pytest.mark.parametrize("code", [*blocks(README, "sql"), *blocks(SCHEMA, "sql")])
-def test_the_sql_of_the_documentation_runs(gateway: Database, code: str) -> None:
+@pytest.mark.parametrize("code", blocks(SCHEMA, "sql"))
+def test_the_sql_of_the_schemas_readme_runs(gateway: Database, code: str) -> None:
     with gateway.tenant("acme_reader") as acme:
         acme.record_packet(QUESTION, query=QUERY, case=CASE, k=2)
     statements = [statement.strip() for statement in code.split(";") if statement.strip()]
@@ -40,15 +36,6 @@ def test_the_sql_of_the_documentation_runs(gateway: Database, code: str) -> None
         for statement in statements:
             cursor = connection.execute(statement.encode())
             assert cursor.description is None or cursor.rowcount > 0, statement
-
-
-def test_the_readmes_document_can_be_loaded(tmp_path: Path) -> None:
-    (text,) = blocks(README, "markdown")
-    path = tmp_path / "hold.md"
-    path.write_text(text)
-    (document,) = _files.read_file(path, tmp_path, "acme", _files.Defaults())
-    assert document.document["version"] == 2
-    assert document.document["spans"][0]["quote"] in document.document["body"]
 
 
 def test_every_command_is_documented() -> None:

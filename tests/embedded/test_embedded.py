@@ -366,6 +366,12 @@ def test_other_local_user_is_refused(made: Path) -> None:
         }
 
 
+def test_home_that_the_environment_names(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_SQL_HOME", str(place / "named"))
+    assert _embedded._home(None) == place / "named"
+    assert _embedded._home(place / "given") == place / "given"
+
+
 @root_only
 def test_ordinary_user(place: Path) -> None:
     python = interpreter("nobody")

@@ -89,3 +89,29 @@ def test_work_does_not_grow_with_other_tenants_documents(crowded: Database) -> N
     for number in range(20, 50):
         fill(crowded, f"crowd-{number}", 200)
     assert pages() <= before * 1.25
+
+
+def test_coverage_looks_at_a_quotation_once_however_many_propositions_there_are(store: Database) -> None:
+    """No product of spans and propositions: each row of a step comes from one row of the step before."""
+    fill(store, "acme", 400)
+    quotes = [f"word{number} word{number} " for number in range(1, 401)]
+    contract = {
+        "case": [],
+        "facts": [
+            {"fact": f"f{fact}", "propositions": [{"quote": quote, "clauses": ["x"]} for quote in quotes[fact::5][:40]]}
+            for fact in range(5)
+        ],
+    }
+    with store.tenant("acme_curator") as acme:
+        acme.add_contract("q", 1, contract)
+    with store.connect("acme_curator") as connection:
+        connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        spans = [
+            {"document": f"acme-{number}", "version": 1, "span": "s", "fact": f"f{(number - 1) % 5}", "occurrence": 1}
+            | {"quote": quote}
+            for number, quote in enumerate(quotes, 1)
+        ]
+        connection.execute("select rag_api.add_spans(%s)", [json.dumps(spans)])
+        plan = explain(connection, "select * from rag_api.fact_coverage")
+    assert plan["Actual Rows"] == 200
+    assert max(node["Actual Rows"] * node["Actual Loops"] for node in nodes(plan)) < 2000

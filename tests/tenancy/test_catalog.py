@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, LiteralString
 
 import pytest
 
-from rag_sql import _install
+from rag_sql import _install, _resources
 from rag_sql._embedded import SUPERUSER
 from tests.conftest import LOGINS, Database, Server
 from tests.tenancy.wall import Connection
@@ -18,6 +19,7 @@ NO_TENANT = "rag.alembic_version"
 DEFINERS = {
     ("rag_auth.tenant()", "rag_binder"),
     ("rag_auth.required_tenant()", "rag_binder"),
+    ("rag_auth.own_tenants()", "rag_binder"),
     (
         "rag_api.record_packet(text,text,jsonb,integer,integer,timestamp with time zone,timestamp with time zone)",
         "rag_recorder",
@@ -469,3 +471,46 @@ def test_every_object_says_what_it_is_for(catalog: Connection) -> None:
         " and obj_description(oid, 'pg_namespace') is null",
         NO_TENANT,
     )
+
+
+def test_every_column_of_a_view_says_what_it_is(catalog: Connection) -> None:
+    assert not rows(
+        catalog,
+        "select attrelid::regclass || '.' || attname from pg_attribute join pg_class c on c.oid = attrelid"
+        " where relnamespace = 'rag_api'::regnamespace and relkind = 'v' and attnum > 0"
+        " and col_description(attrelid, attnum) is null",
+    )
+
+
+def test_a_public_function_says_what_it_takes_and_what_it_returns(catalog: Connection) -> None:
+    """PostgreSQL has no comments on arguments: they are lines of the function's."""
+    assert not rows(
+        catalog,
+        "select proname || '.' || name from pg_proc, unnest(proargnames) as name"
+        " where pronamespace = 'rag_api'::regnamespace and proname !~ '^_'"
+        " and obj_description(pg_proc.oid, 'pg_proc') !~ ('\n  ' || name || ' ')",
+    )
+
+
+def test_every_word_is_the_name_of_something(catalog: Connection) -> None:
+    names = rows(
+        catalog,
+        "select relname::text, attname::text from pg_attribute join pg_class c on c.oid = attrelid"
+        " where relnamespace = 'rag_api'::regnamespace and relkind = 'v' and attnum > 0"
+        " union select proname::text, name from pg_proc, unnest(proargnames) as name"
+        " where pronamespace = 'rag_api'::regnamespace and proname !~ '^_'",
+    )
+    used = {name for _, name in names} | {f"{thing}.{name}" for thing, name in names}
+    words = re.findall(r"^    \('([\w.]+)', ", (_resources.find("schema") / "api" / "120_words.sql").read_text(), re.M)
+    assert len(words) == len(set(words)) > 100
+    assert set(words) <= used
+
+
+def test_what_people_look_at_prints_as_text(catalog: Connection) -> None:
+    """Bytes print as escapes, a tsvector as noise. A passage alone has them: digests and scores are made of it."""
+    assert rows(
+        catalog,
+        "select attrelid::regclass || '.' || attname from pg_attribute join pg_class c on c.oid = attrelid"
+        " where relnamespace = 'rag_api'::regnamespace and relkind = 'v' and attnum > 0"
+        " and atttypid in ('bytea'::regtype, 'tsvector'::regtype) order by 1",
+    ) == ["rag_api.passage.text_sha256", "rag_api.passage.words"]

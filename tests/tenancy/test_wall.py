@@ -18,6 +18,9 @@ EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", "rag_a
 CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
 RECORDED = ("rag.packet", "rag.packet_source", "rag.packet_span", "rag.approval")
 
+#: The view of the tenants that a login may bind, whichever it asserts; it shows no evidence.
+OWN_TENANTS = "rag_api.membership"
+
 #: A statement that the server turns down for lack of a right.
 DENIED = "42501"
 
@@ -102,7 +105,16 @@ def test_a_stranger_sees_no_row_of_acmes(probed: Probe, session: str, stage: str
 @pytest.mark.parametrize("session", STRANGERS)
 def test_a_stranger_sees_no_row_of_acmes_in_a_view(probed: Probe, session: str) -> None:
     for view, seen in probed["views"][session].items():
-        assert not of_acme(seen), view
+        assert view == OWN_TENANTS or not of_acme(seen), view
+
+
+@pytest.mark.parametrize("session", SESSION_NAMES)
+def test_a_login_sees_its_own_tenants_and_nobody_elses(probed: Probe, session: str) -> None:
+    login = session.split()[0]
+    tenants, groups = LOGINS[login] if login in LOGINS else wall.EXTRA_LOGINS[login]
+    seen = probed["views"][session][OWN_TENANTS]
+    assert seen["state"] == ("ok" if groups else DENIED)
+    assert seen.get("rows", {}) == (dict.fromkeys(tenants, 1) if groups else {})
 
 
 def of_acme(seen: dict[str, Any]) -> bool:
@@ -111,7 +123,8 @@ def of_acme(seen: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("session", ["acme_reader as None", "unbound_reader as None"])
 def test_without_a_tenant_only_public_is_seen(probed: Probe, session: str) -> None:
-    for seen in [*(table["sees"] for table in probed["tables"][session].values()), *probed["views"][session].values()]:
+    views = [seen for view, seen in probed["views"][session].items() if view != OWN_TENANTS]
+    for seen in [*(table["sees"] for table in probed["tables"][session].values()), *views]:
         assert seen["state"] == DENIED or set(seen["rows"]) <= {"public", "None"}
 
 

@@ -1,0 +1,209 @@
+-- The words of rag_api: what each name of a column, of an argument and of a returned column means. A name means the same
+-- wherever it stands; where it cannot, the word is said for that object alone (`object.name`), which wins.
+--
+-- They become the comments of the views' columns, and lines after each public function's own comment (PostgreSQL has no
+-- comments on arguments), so that \d+ and \df+ in psql are the manual. Runs last, when everything is there. A test holds
+-- that no column and no argument is without its word, and no word without its use.
+
+do $$
+declare
+  v_comment record;
+begin
+  for v_comment in
+  with word (name, meaning) as (values
+    -- Who and where
+    ('tenant', 'whose row it is: public, or the bound tenant'),
+    ('membership.tenant', 'a tenant that this login may bind: public to write for it, since everybody reads it'),
+    ('fact_coverage.tenant', 'whose document it is: public, or the bound tenant'),
+    ('document_tenant', 'whose document it is: public, or the packet''s tenant'),
+    ('contract_tenant', 'whose contract it is: public, or the tenant''s own, which wins'),
+    ('recorded_at', 'when the row was recorded'),
+    ('recorded_by', 'login of the session that recorded it'),
+    ('revision', 'number of the newest migration that was applied'),
+
+    -- Documents
+    ('document_id', 'identity of the document within its tenant'),
+    ('version', 'version of the document'),
+    ('title', 'title, as the source states it'),
+    ('body', 'the whole text'),
+    ('body_length', 'length of the body in code points'),
+    ('body_sha256', 'SHA-256 of the body''s UTF-8 bytes, in hex'),
+    ('source', 'where the text comes from, as the source states it'),
+    ('published', 'date of publication, as the source states it'),
+    ('metadata', 'keys of the source file that the store has no use for'),
+    ('effective_from', 'from when on the rule holds'),
+    ('effective_version', 'the version of the document that is effective at the instant'),
+    ('status', 'current, superseded, scheduled or withdrawn'),
+    ('load_documents.status', 'new, or same where the version was there with this content'),
+    ('add_spans.status', 'new, or same where the span was there with this content'),
+    ('superseded_by', 'the version that is effective in its place as it stands; null when none is'),
+    ('withdrawn_from', 'from when on the version may not be used'),
+    ('note', 'why, for people'),
+    ('text', 'text of the passage'),
+    ('text_sha256', 'SHA-256 of the text''s UTF-8 bytes, as digests take it'),
+    ('words', 'distinct words of the text, case-folded'),
+    ('range_start', 'where it begins in the body: code points, from 0'),
+    ('range_end', 'where it ends in the body: code points, exclusive'),
+
+    -- Spans
+    ('span_id', 'identity of the span within its version'),
+    ('span_ids', 'the spans that it had when the packet was recorded'),
+    ('proposition_occurrences.span_ids', 'spans of the fact with this quotation there; empty: nobody has curated it yet'),
+    ('fact', 'fact: of a contract the required one, of a span its label (a hint: the quotation decides)'),
+    ('quote', 'quotation, character by character'),
+    ('occurrence', 'which occurrence of the quotation is meant, from 1; null where there is one'),
+    ('found', 'what stands at the stored place'),
+    ('expected_start', 'where the quotation stands'),
+    ('is_repeated', 'it stands there more than once: a span has to name its occurrence'),
+
+    -- Contracts
+    ('question_id', 'identity of the question type'),
+    ('contract_version', 'version of the contract'),
+    ('contract.version', 'version of the contract'),
+    ('proposition.version', 'version of the contract'),
+    ('clause.version', 'version of the contract'),
+    ('contract_sha256', 'SHA-256 that identifies the contract''s content'),
+    ('content_sha256', 'SHA-256 that identifies the contract''s content, in hex'),
+    ('contract', 'content of the contract: case attributes, facts, and what only a person decides'),
+    ('is_newest', 'no later version of this owner''s contract'),
+    ('approval.is_newest', 'no later decision about this draft on this evidence: the one that counts'),
+    ('is_in_force', 'what a question asked now gets: the newest, and the tenant''s own before a public one'),
+    ('case_attributes', 'attributes that a case has to state'),
+    ('required_facts', 'facts that an answer needs, in contract order'),
+    ('fact_position', 'place of the fact in the contract, from 1'),
+    ('proposition_position', 'place of the proposition within its fact, from 1'),
+    ('clause_position', 'place of the clause within its proposition, from 1'),
+    ('clause', 'a sentence that may be said on the proposition'),
+    ('is_covered', 'a span of a current version quotes a proposition of the fact'),
+
+    -- Eligibility
+    ('applies_to', 'attribute to list of values; an attribute that is not named applies to every case'),
+    ('eligible', 'may be used for this case: visible, current at the instant, applicable'),
+    ('reason', 'why not: superseded, scheduled, withdrawn, attribute_differs, attribute_not_stated; null when eligible'),
+    ('global_ranking.reason', 'why not: other_tenant, superseded, scheduled, withdrawn, attribute_differs, attribute_not_stated'),
+    ('attribute', 'first attribute that does not fit'),
+    ('attribute.attribute', 'key of applies_to and of case facts'),
+    ('type', 'text, number or flag'),
+    ('declared_by', 'whose declaration counts: the tenant''s own, or public''s'),
+    ('case_value', 'the case''s value of that attribute; null where it states none'),
+    ('candidates.applies_to', 'the version''s values of that attribute'),
+    ('eligibility.applies_to', 'the version''s values of that attribute'),
+    ('explain.applies_to', 'the version''s values of that attribute'),
+    ('global_ranking.applies_to', 'the version''s values of that attribute'),
+
+    -- Ranking and coverage
+    ('score', 'distinct words of the query that occur in the passage'),
+    ('nearest_passage.score', 'distinct words of the quotation that occur in the passage'),
+    ('position', 'rank of the passage in the selection, from 1'),
+    ('global_ranking.position', 'rank among all tenants'' passages, from 1'),
+    ('check_claims.position', 'place of the claim in the draft, from 1'),
+    ('review_packet.position', 'place of the claim in the draft, from 1'),
+    ('eligible_position', 'rank among the eligible passages, from 1; null when not eligible'),
+    ('selected', 'among the K that a decision takes'),
+    ('rank', '1 for the witness that is cited'),
+    ('is_witness', 'the quotation equals a proposition of its fact: it covered the fact'),
+
+    -- Decisions and packets
+    ('packet_id', 'identity of the packet'),
+    ('outcome', 'SufficientForTemplate, AskForEvidence, NeedsDecision or UnsupportedQuestion'),
+    ('case_facts', 'facts of the case: attribute to value'),
+    ('query', 'words that passages were ranked by'),
+    ('k', 'most passages to select'),
+    ('method', 'ranking method'),
+    ('valid_at', 'instant for which eligibility was decided'),
+    ('known_at', 'instant whose recorded state was used'),
+    ('required', 'required facts, in contract order'),
+    ('missing', 'required facts without a witness, in contract order'),
+    ('sources', 'selected passages in order of rank: position, score, place, text, SHA-256, spans'),
+    ('witnesses', 'for each covered fact the span to cite, with its licensed clauses'),
+    ('preimage', 'the bytes that the digest is the SHA-256 of'),
+    ('digest', 'SHA-256 that identifies the evidence'),
+    ('packet.digest', 'SHA-256 that identifies the evidence, in hex'),
+
+    -- Claims and approvals
+    ('claim', 'the claim, as it was given'),
+    ('claims', 'the draft: claims with their citations'),
+    ('verdict', 'licensed or withheld'),
+    ('check_claims.reason', 'why a claim is withheld'),
+    ('review_packet.reason', 'why a claim is withheld'),
+    ('decision', 'approved or rejected'),
+    ('decision_number', 'number of the decision about this draft on this evidence, from 1; the greatest counts'),
+    ('approval_status.status', 'worth now: approved, stale (the evidence has changed), rejected, or replaced by a newer decision'),
+    ('reviewer', 'the reviewer''s name, or the login where none was stated'),
+    ('reviewer_login', 'login of the reviewer''s session'),
+    ('reviewer_name', 'the reviewer, as the application states it'),
+    ('evidence_digest', 'SHA-256 that identifies the packet''s evidence'),
+    ('draft_digest', 'SHA-256 that identifies the draft'),
+    ('shown_digest', 'SHA-256 of what the reviewer was shown: evidence, draft, verdicts and reasons'),
+    ('withheld', 'positions of claims that were shown as withheld: they may not be said'),
+    ('subject', 'document, contract, or outcome that differs'),
+    ('was', 'what the packet has'),
+    ('is_now', 'what a decision made now has'),
+
+    -- Arguments
+    ('p_tenant', 'the tenant; null: public only'),
+    ('global_ranking.p_tenant', 'the tenant for which eligibility is said'),
+    ('p_documents', 'JSON array of objects: id, version, body; optionally title, applies_to, effective_from, published, '
+      'source, metadata, spans (id, fact, quote, occurrence)'),
+    ('p_spans', 'JSON array of objects: document, version, span, fact, quote, optionally occurrence'),
+    ('p_document_id', 'the document, of the bound tenant'),
+    ('p_version', 'its version'),
+    ('add_contract.p_version', 'version of the contract: a positive integer'),
+    ('p_attribute', 'key of applies_to and of case facts'),
+    ('p_type', 'text, number or flag'),
+    ('p_withdrawn_from', 'from when on; null: now'),
+    ('p_note', 'a note, for people'),
+    ('p_question_id', 'the question: selects the contract'),
+    ('p_content', 'JSON object: case (list of attributes), facts (fact, propositions (quote, clauses)), optionally decision '
+      '(about, decided_by, refer, never_say)'),
+    ('p_contract_tenant', 'owner of the contract: public, or the bound tenant'),
+    ('p_contract_version', 'version of the contract; null: the newest'),
+    ('p_case_facts', 'facts of the case, such as {"model": "G2"}'),
+    ('p_query', 'words to rank passages by; at least one'),
+    ('p_k', 'most passages, 1 to 1000'),
+    ('p_valid_at', 'when the rules have to hold; null: now'),
+    ('p_known_at', 'from what had been recorded by then; null: now'),
+    ('p_selection', 'array of places of passages: (tenant, document, version, range start, range end)'),
+    ('p_quote', 'the quotation to look for'),
+    ('p_claims', 'JSON array of claims: text, fact, tenant, document_id, version, span_id'),
+    ('p_packet_id', 'the packet, of the bound tenant'),
+    ('p_shown_digest', 'digest of what the reviewer saw (review_packet)'),
+    ('p_decision', 'approved or rejected'),
+    ('p_reviewer_name', 'the reviewer, as the application knows it')
+  ), item as (
+    select c.oid, c.relowner as owner, 'column' as kind, c.relname::text as object, a.attname::text as name, a.attnum::integer as place
+    from pg_catalog.pg_class c
+    join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+    where c.relnamespace = 'rag_api'::regnamespace and c.relkind = 'v'
+    union all
+    select p.oid, p.proowner, case when n.mode = 't' then 'returns' else 'arguments' end, p.proname::text, n.name, n.place::integer
+    from pg_catalog.pg_proc p
+    cross join lateral unnest(p.proargnames, p.proargmodes::text[]) with ordinality as n(name, mode, place)
+    where p.pronamespace = 'rag_api'::regnamespace and p.proname !~ '^_'
+  ), said as (
+    select i.oid, i.owner, i.kind, i.object, i.name, i.place, coalesce(o.meaning, w.meaning) as meaning
+    from item i
+    left join word o on o.name = i.object || '.' || i.name
+    left join word w on w.name = i.name
+  ), list as (
+    select oid, owner, kind, string_agg(format(e'\n  %s  %s', rpad(name, 20), meaning), '' order by place) as lines
+    from said
+    where kind <> 'column' and meaning is not null
+    group by oid, owner, kind
+  )
+  select owner::regrole::text as owner, format('comment on column rag_api.%I.%I is %L', object, name, meaning) as statement
+  from said
+  where kind = 'column' and meaning is not null
+  union all
+  select l.owner::regrole::text, format('comment on function %s is %L', l.oid::regprocedure,
+    pg_catalog.obj_description(l.oid, 'pg_proc') || string_agg(e'\n' || l.kind || ':' || l.lines, '' order by l.kind))
+  from list l
+  group by l.oid, l.owner
+  loop
+    execute 'set local role ' || v_comment.owner;
+    execute v_comment.statement;
+  end loop;
+end
+$$;
+
+reset role;
