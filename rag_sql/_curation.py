@@ -10,7 +10,6 @@ repairs nothing and licenses nothing (law 3).
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import Counter
@@ -107,14 +106,7 @@ def _read_json_lines(path: Path) -> SpanFile:
     for number, line in enumerate(_files._read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            span = json.loads(line, object_pairs_hook=_files._unique, parse_constant=_files._no_number)
-        except (ValueError, RecursionError) as error:
-            raise FileRefused(str(path), number, f"not JSON: {error}") from error
-        if not isinstance(span, dict):
-            raise FileRefused(str(path), number, "a line must be a JSON object")
-        if problem := _files._unfit(span):
-            raise FileRefused(str(path), number, problem)
+        span = _files.parse_line(path, number, line)
         lines[str(len(spans))] = number
         spans.append(span)
     return SpanFile(path, spans, lines)
@@ -149,7 +141,7 @@ def _refusal(error: RagSqlError, file: SpanFile) -> RagSqlError:
         return error
     return FileRefused(
         str(file.path),
-        _files._line(file.lines, place),
+        _files.line_of(file.lines, place),
         error.message,
         detail=error.detail,
         hint=error.hint,

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg import sql
 
-from rag_sql import _admin, _files, _install, _resources, _statements
+from rag_sql import _admin, _files, _install, _loading, _resources, _statements
 from rag_sql._drafting import draft
 from rag_sql._models import Claim, Decision, Verdict
 from rag_sql._rows import Candidate
@@ -184,7 +184,7 @@ def _load(stores: Mapping[str, EvidenceStore]) -> None:
     seed = _resources.find("seed") / "gateway"
     for login, folder in (("publisher", "public"), ("acme_curator", "acme"), ("northwind_curator", "northwind")):
         with _as(stores, login) as tenant:
-            _files.load(tenant, _files.find_files([seed / folder]), _files.Defaults())
+            _loading.load(tenant, _files.find_files([seed / folder]), _files.Defaults())
     with _as(stores, "publisher") as tenant:
         question, version, content, _ = _files.read_contract(seed / "contract.yaml", "public")
         tenant.add_contract(question, version, content)
@@ -193,7 +193,7 @@ def _load(stores: Mapping[str, EvidenceStore]) -> None:
 def _load_change(stores: Mapping[str, EvidenceStore], name: str) -> None:
     path = _resources.find("seed") / "gateway" / "changes" / name
     with _as(stores, "acme_curator") as tenant:
-        _files.load(tenant, _files.find_files([path]), _files.Defaults())
+        _loading.load(tenant, _files.find_files([path]), _files.Defaults())
 
 
 def _decide(tenant: Tenant, k: int, question: str = QUESTION) -> Decision:

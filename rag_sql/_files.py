@@ -6,27 +6,42 @@ decided in one place, the database, whose errors name the value's path: :func:`r
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
-from rag_sql._tenant import Tenant
 from rag_sql._yaml import Lines, YamlFault, parse, unfit
 from rag_sql.errors import FileRefused, RagSqlError
 
-__all__ = ["Defaults", "FileDocument", "LoadReport", "batches", "find_files", "load", "read_contract", "read_file"]
+__all__ = [
+    "STDIN",
+    "Defaults",
+    "FileDocument",
+    "Found",
+    "find_files",
+    "line_of",
+    "parse_line",
+    "read_contract",
+    "read_file",
+    "shown",
+]
+
+#: The path that stands for standard input.
+STDIN = "-"
 
 _MARKDOWN = {".md", ".markdown"}
 _JSON_LINES = {".jsonl", ".ndjson"}
 _KEYS = {"id", "version", "tenant", "title", "applies_to", "effective_from", "published", "source", "metadata", "spans"}
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-
-#: A batch is one call of load_documents: large enough to be few, small enough to stay out of memory's way.
-_BATCH_DOCUMENTS = 500
-_BATCH_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -67,64 +82,139 @@ class FileDocument:
     lines: Lines
     size: int
 
+    @property
+    def key(self) -> int:
+        """Stands for id and version, as they are stated: documents of one version have the same."""
+        return hash((str(self.document.get("id")), str(self.document.get("version"))))
 
-@dataclass
-class LoadReport:
-    """What a load did.
+
+class Found(NamedTuple):
+    """A file to read, or what cannot be read.
 
     Attributes
     ----------
-    new, same, empty : int
-        Documents that are new, or were there already; files without any text.
-    superseded : int
-        New documents that a version which is there supersedes: they were loaded and are not used.
-    spans : int
-        Spans of the new documents.
-    refused : list of FileRefused
-        Files that were refused, each whole.
+    path : str
+    root : pathlib.Path
+        The folder that its id is relative to.
+    problem : str
+        Why it is refused before it is read; empty when it is not.
     """
 
-    new: int = 0
-    same: int = 0
-    empty: int = 0
-    superseded: int = 0
-    spans: int = 0
-    refused: list[FileRefused] = field(default_factory=list)
-
-    def add(self, other: LoadReport) -> None:
-        """Count another load in."""
-        self.new += other.new
-        self.same += other.same
-        self.empty += other.empty
-        self.superseded += other.superseded
-        self.spans += other.spans
+    path: str
+    root: Path
+    problem: str = ""
 
 
-def find_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Files to read, each with the folder that its id is relative to; folders are searched for Markdown and JSON lines.
+def find_files(paths: Iterable[Path]) -> list[Found]:
+    """Files to read, in the order of their paths.
+
+    Parameters
+    ----------
+    paths : iterable of pathlib.Path
+        A folder is searched for Markdown and JSON lines, whatever its depth. A pattern that names nothing itself, such
+        as ``docs/**/*.md``, stands for the files that match it and those in folders that match it; its ids are
+        relative to what stands before its first wildcard. ``-`` is standard input, as JSON lines.
+
+        A symbolic link to a folder is not followed: inside the folder that is searched, what it leads to is found under
+        its own name, and one that leads out is refused.
 
     Raises
     ------
     FileRefused
-        A path does not exist, or is a file of another kind.
+        A path or a pattern leads to nothing, or is a file of another kind.
     """
-    found: list[tuple[Path, Path]] = []
+    found: list[Found] = []
     for path in paths:
-        if path.is_dir():
-            files = sorted(
-                (file for file in path.rglob("*") if file.suffix.lower() in _MARKDOWN | _JSON_LINES and file.is_file()),
-                key=lambda file: file.as_posix(),
-            )
-            if not files:
-                raise FileRefused(str(path), 0, "no Markdown (.md, .markdown) or JSON lines (.jsonl, .ndjson) in it")
-            found.extend((file, path) for file in files)
-        elif not path.exists():
-            raise FileRefused(str(path), 0, "there is no such file or folder")
-        elif path.suffix.lower() in _MARKDOWN | _JSON_LINES:
-            found.append((path, path.parent))
-        else:
-            raise FileRefused(str(path), 0, "neither Markdown (.md, .markdown) nor JSON lines (.jsonl, .ndjson)")
+        try:
+            found += _find(path)
+        except OSError as error:
+            raise FileRefused(shown(path), 0, f"cannot be read: {error.strerror}") from error
     return found
+
+
+def _find(path: Path) -> list[Found]:
+    fixed = Path(*itertools.takewhile(lambda part: not _is_wild(part), path.parts))
+    if str(path) == STDIN:
+        return [Found(STDIN, Path())]
+    if path.is_dir():
+        found = list(_walk(path, ()))
+        problem = "no Markdown (.md, .markdown) or JSON lines (.jsonl, .ndjson) in it"
+    elif path.exists() or path.is_symlink():
+        found = [Found(str(path), path.parent)] if path.suffix.lower() in _MARKDOWN | _JSON_LINES else []
+        problem = "neither Markdown (.md, .markdown) nor JSON lines (.jsonl, .ndjson)"
+    elif fixed != path:
+        found = list(_walk(fixed, path.parts[len(fixed.parts) :])) if fixed.is_dir() else []
+        problem = "no Markdown or JSON lines file matches"
+    else:
+        found, problem = [], "there is no such file or folder"
+    if not found:
+        raise FileRefused(shown(path), 0, problem)
+    return found
+
+
+def _is_wild(part: str) -> bool:
+    return any(character in part for character in "*?[")
+
+
+def _matches(names: Sequence[str], pattern: Sequence[str], *, so_far: bool = False) -> bool:
+    """Whether a path, or a folder above it, matches a pattern; `so_far`: whether something below it may."""
+    if not pattern:
+        return True
+    if not names:
+        return so_far or all(part == "**" for part in pattern)
+    if pattern[0] == "**":
+        return _matches(names, pattern[1:], so_far=so_far) or _matches(names[1:], pattern, so_far=so_far)
+    return fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:], so_far=so_far)
+
+
+def _walk(root: Path, pattern: Sequence[str]) -> Iterator[Found]:
+    """What there is to read under a folder, where a pattern does not leave it out."""
+    waiting: list[tuple[Iterator[os.DirEntry[str]], tuple[str, ...]]] = []
+
+    def enter(folder: str, names: tuple[str, ...]) -> Iterator[Found]:
+        try:
+            with os.scandir(folder) as entries:
+                ordered = sorted(entries, key=lambda entry: entry.name + "/" * _leads_to(entry, "is_dir"))
+        except OSError as error:
+            yield Found(folder, root, f"cannot be read: {error.strerror}")
+        else:
+            waiting.append((iter(ordered), names))
+
+    yield from enter(str(root), ())
+    while waiting:
+        entries, above = waiting[-1]
+        entry = next(entries, None)
+        if entry is None:
+            waiting.pop()
+            continue
+        names = (*above, entry.name)
+        if _leads_to(entry, "is_dir"):
+            if not _matches(names, pattern, so_far=True):
+                continue
+            if not entry.is_symlink():
+                yield from enter(entry.path, names)
+            elif _leads_out(entry.path, root):
+                yield Found(entry.path, root, f"is a symbolic link out of {shown(root)}")
+        elif Path(entry.name).suffix.lower() in _MARKDOWN | _JSON_LINES and _matches(names, pattern):
+            is_readable = entry.is_symlink() or _leads_to(entry, "is_file")
+            yield Found(entry.path, root, "" if is_readable else "is no regular file")
+
+
+def _leads_to(entry: os.DirEntry[str], kind: str) -> bool:
+    """Whether an entry, or what it links to, is of a kind; a link that leads nowhere or round in circles is of none."""
+    try:
+        return bool(getattr(entry, kind)())
+    except OSError:
+        return False
+
+
+def _leads_out(path: str, root: Path) -> bool:
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+def shown(path: str | Path) -> str:
+    """A path as it can be printed, whatever bytes it has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
@@ -142,84 +232,131 @@ def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterat
     ------
     FileRefused
     """
-    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
-        raise FileRefused(
-            str(path), 0, f"is a symbolic link out of {root}", hint="Load the file that it points to by its own name."
-        )
-    text = _read_text(path)
-    if path.suffix.lower() in _JSON_LINES:
-        yield from _read_json_lines(path, text, tenant, defaults)
+    if str(path) == STDIN:
+        yield from _read_json_lines(Path("standard input"), sys.stdin.buffer, tenant, defaults)
         return
+    if path.is_symlink() and _leads_out(str(path), root):
+        raise FileRefused(
+            shown(path),
+            0,
+            f"is a symbolic link out of {shown(root)}",
+            hint="Load the file that it points to by its own name.",
+        )
+    if path.suffix.lower() in _JSON_LINES:
+        with _opened(path) as file:
+            yield from _read_json_lines(path, file, tenant, defaults)
+    else:
+        yield from _read_markdown(path, root, tenant, defaults)
+
+
+def _read_markdown(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
+    text = _read_text(path)
     match = _FRONT_MATTER.match(text)
     if match is None and re.match(r"---[ \t]*\r?\n", text):
-        raise FileRefused(str(path), 1, "the front matter has no end", hint="Close it with a line of three hyphens.")
+        raise FileRefused(shown(path), 1, "the front matter has no end", hint="Close it with a line of three hyphens.")
     values, lines = _parse(path, match.group(1), 2) if match else (None, {})
     if values is None:
         values = {}
     if not isinstance(values, dict):
-        raise FileRefused(str(path), 2, "the front matter must be a mapping")
+        raise FileRefused(shown(path), 2, "the front matter must be a mapping")
     for key in values.keys() & _KEYS:
         # Left empty, `applies_to` would widen to every case and `version` fall back to the default.
         if values[key] is None:
-            raise FileRefused(str(path), lines[key], f"{key} has no value", hint="Give it one, or leave the key out.")
+            raise FileRefused(shown(path), lines[key], f"{key} has no value", hint="Give it one, or leave the key out.")
     document = _with_metadata(values, _KEYS, path, {"": 1, **lines})
     body = text[match.end() :] if match else text
-    if not body.strip():
+    if not body or body.isspace():
         return
     document["body"] = body
-    lines["body"] = text[: match.end()].count("\n") + 1 if match else 1
-    document.setdefault("id", defaults.id_prefix + path.relative_to(root).with_suffix("").as_posix())
+    lines["body"] = text.count("\n", 0, match.end()) + 1 if match else 1
+    if "id" not in document:
+        document["id"] = _id_from_path(path, root, defaults)
     _whole_numbers(document)
-    yield _finish(document, path, {"": 1, **lines}, len(text.encode()), tenant, defaults)
+    lines[""] = 1
+    yield _finish(document, path, lines, len(text.encode()), tenant, defaults)
+
+
+def _id_from_path(path: Path, root: Path, defaults: Defaults) -> str:
+    name = path.relative_to(root).with_suffix("").as_posix()
+    if shown(name) != name:
+        raise FileRefused(
+            shown(path), 0, "its name is not UTF-8 and cannot be an id", hint="Rename it, or state an id in the file."
+        )
+    return defaults.id_prefix + name
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise FileRefused(shown(path), 0, f"cannot be read: {error.strerror}") from error
 
 
 def _read_text(path: Path) -> str:
+    with _opened(path) as file:
+        content = file.read()
+    return _decode(path, content)
+
+
+def _decode(path: Path, content: bytes, line: int = 1, start: int = 0) -> str:
+    """The text of a file, or of a line of it that begins at byte `start`; a byte order mark is no part of it."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FileRefused(str(path), 0, f"cannot be read: {error.strerror}") from error
-    try:
-        text = content.decode("utf-8-sig")  # a byte order mark is no part of the text
+        text = content.decode()
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise FileRefused(str(path), line, f"not UTF-8: byte {error.start} of the file") from error
+        line += content.count(b"\n", 0, error.start)
+        raise FileRefused(shown(path), line, f"not UTF-8: byte {start + error.start} of the file") from error
     if "\0" in text:
-        raise FileRefused(str(path), text.count("\n", 0, text.index("\0")) + 1, "contains a NUL character")
-    return text
+        raise FileRefused(shown(path), line + text.count("\n", 0, text.index("\0")), "contains a NUL character")
+    return text if start else text.removeprefix("\ufeff")
 
 
 def _parse(path: Path, text: str, first_line: int) -> tuple[Any, Lines]:
     try:
         return parse(text, first_line)
     except YamlFault as fault:
-        raise FileRefused(str(path), fault.line, fault.reason) from fault
+        raise FileRefused(shown(path), fault.line, fault.reason) from fault
 
 
-def _read_json_lines(path: Path, text: str, tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
+def _read_json_lines(path: Path, file: Iterable[bytes], tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
+    """Line by line: such a file does not have to fit into memory."""
+    start = 0
+    for number, content in enumerate(file, start=1):
+        line = _decode(path, content, number, start)
+        start += len(content)
+        if not line or line.isspace():
             continue
-        try:
-            document = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_number)
-        except (ValueError, RecursionError) as error:
-            raise FileRefused(str(path), number, f"not JSON: {error}") from error
-        if not isinstance(document, dict):
-            raise FileRefused(str(path), number, "a line must be a JSON object")
-        if problem := _unfit(document):  # JSON escapes can write what no file in UTF-8 holds
-            raise FileRefused(str(path), number, problem)
-        yield _finish(
-            _with_metadata(document, _KEYS | {"body"}, path, {"": number}),
-            path,
-            {"": number},
-            len(line.encode()) + 1,
-            tenant,
-            defaults,
-        )
+        document = _with_metadata(parse_line(path, number, line), _KEYS | {"body"}, path, {"": number})
+        yield _finish(document, path, {"": number}, len(content), tenant, defaults)
 
 
+def parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
+    """The object on a line of a file of JSON lines.
+
+    Raises
+    ------
+    FileRefused
+    """
+    try:
+        value = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise FileRefused(shown(path), number, f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise FileRefused(shown(path), number, "a line must be a JSON object")
+    if problem := _unfit(value):  # JSON escapes can write what no file in UTF-8 holds
+        raise FileRefused(shown(path), number, problem)
+    return value
+
+
+@lru_cache(maxsize=1000)
 def _bare(key: str) -> str:
     """A key without what people vary: case, hyphens, a plural's s."""
     return re.sub(r"[\W_]", "", key.lower()).removesuffix("s")
+
+
+#: The key that is meant, by what is left of it.
+_KEY_MEANT = {_bare(key): key for key in (*_KEYS, "body")}
 
 
 def _with_metadata(values: dict[str, Any], keys: set[str], path: Path, lines: Lines) -> dict[str, Any]:
@@ -228,12 +365,11 @@ def _with_metadata(values: dict[str, Any], keys: set[str], path: Path, lines: Li
     other = {key: value for key, value in values.items() if key not in keys}
     for key in other:
         # Kept as metadata, `applies-to` would widen the document to every case and `span` would be checked by nobody.
-        meant = [known for known in keys if _bare(known) == _bare(key)]
-        if meant:
+        if (meant := _KEY_MEANT.get(_bare(key))) and meant in keys:
             raise FileRefused(
-                str(path),
+                shown(path),
                 lines.get(key, lines.get("", 0)),
-                f"{key} is no key; is {meant[0]} meant?",
+                f"{key} is no key; is {meant} meant?",
                 hint="Keep it under metadata if it is not.",
             )
     stated = document.get("metadata", {})
@@ -282,7 +418,7 @@ def _finish(
     stated = document.pop("tenant", tenant)
     if stated != tenant:
         raise FileRefused(
-            str(path), lines.get("tenant", lines[""]), f"is a document of tenant {stated!r}, not of {tenant!r}"
+            shown(path), lines.get("tenant", lines[""]), f"is a document of tenant {stated!r}, not of {tenant!r}"
         )
     applies_to = document.get("applies_to", {})
     if isinstance(applies_to, dict):
@@ -293,7 +429,7 @@ def _finish(
             stated_values = applies_to.setdefault(attribute, list(values))
             if not isinstance(stated_values, list) or set(map(str, stated_values)) != set(values):
                 raise FileRefused(
-                    str(path),
+                    shown(path),
                     lines.get(f"applies_to.{attribute}", lines[""]),
                     f"states {attribute} {applies_to[attribute]}, the command line states {list(values)}",
                 )
@@ -301,165 +437,7 @@ def _finish(
     return FileDocument(document, path, lines, size)
 
 
-@dataclass(frozen=True)
-class _File:
-    """Documents of one file; `rest` are those that did not fit into one call, still unread."""
-
-    path: Path
-    documents: list[FileDocument]
-    size: int
-    rest: Iterator[FileDocument]
-
-    @property
-    def is_large(self) -> bool:
-        """Whether there may be a rest."""
-        return len(self.documents) >= _BATCH_DOCUMENTS or self.size >= _BATCH_BYTES
-
-
-def _read_part(documents: Iterator[FileDocument]) -> list[FileDocument]:
-    """Documents for one call of load_documents."""
-    part: list[FileDocument] = []
-    size = 0
-    for document in documents:
-        part.append(document)
-        size += document.size
-        if len(part) >= _BATCH_DOCUMENTS or size >= _BATCH_BYTES:
-            break
-    return part
-
-
-def batches(
-    files: Iterable[tuple[Path, Iterator[FileDocument]]], refuse: Callable[[FileRefused], None]
-) -> Iterator[list[_File]]:
-    """Files in groups that are loaded in one call; a file with more documents than that stands alone."""
-    batch: list[_File] = []
-    count = size = 0
-    for path, documents in files:
-        try:
-            part = _read_part(documents)
-        except FileRefused as error:
-            refuse(error)
-            continue
-        file = _File(path, part, sum(document.size for document in part), documents)
-        if batch and (file.is_large or count + len(part) > _BATCH_DOCUMENTS or size + file.size > _BATCH_BYTES):
-            yield batch
-            batch, count, size = [], 0, 0
-        batch.append(file)
-        count += len(part)
-        size += file.size
-        if file.is_large:
-            yield batch
-            batch, count, size = [], 0, 0
-    if batch:
-        yield batch
-
-
-def load(
-    tenant: Tenant,
-    files: Sequence[tuple[Path, Path]],
-    defaults: Defaults,
-    advance: Callable[[int], None] = lambda _files: None,
-    *,
-    atomic: bool = True,
-) -> LoadReport:
-    """Load files for a bound tenant, in batches, inside the tenant's transaction.
-
-    Parameters
-    ----------
-    tenant : Tenant
-    files : sequence of (path, root)
-        From :func:`find_files`.
-    defaults : Defaults
-    advance : callable
-        Called with the number of files done, as work proceeds.
-    atomic : bool
-        Whether a file that is refused refuses all: leave the tenant's block with the error and nothing is loaded.
-        Otherwise the file refuses itself, whole, and is listed in the report.
-
-    Raises
-    ------
-    FileRefused
-        With file, line and reason.
-    """
-    report = LoadReport()
-    assert tenant.name is not None
-
-    def refuse(error: FileRefused) -> None:
-        if atomic:
-            raise error
-        report.refused.append(error)
-
-    def read() -> Iterator[tuple[Path, Iterator[FileDocument]]]:
-        for path, root in files:
-            yield path, read_file(path, root, str(tenant.name), defaults)
-
-    for batch in batches(read(), refuse):
-        waiting = batch
-        while waiting:
-            try:
-                with tenant.savepoint():
-                    found = _load_batch(tenant, waiting)
-            except FileRefused as error:
-                refuse(error)
-                # The others go again without it; a large file stands alone, so nothing that was read is lost.
-                waiting = [file for file in waiting if str(file.path) != error.path]
-            else:
-                report.add(found)
-                break
-        advance(len(batch))
-    return report
-
-
-def _load_batch(tenant: Tenant, batch: Sequence[_File]) -> LoadReport:
-    """Load files together, each to its end."""
-    report = LoadReport(empty=sum(not file.documents for file in batch))
-    part = [document for file in batch for document in file.documents]
-    while part:
-        try:
-            loaded = tenant.load_documents([entry.document for entry in part])
-        except RagSqlError as error:
-            raise refusal(error, part) from error
-        for entry, document in zip(part, loaded, strict=True):
-            if document.status == "new":
-                report.new += 1
-                report.spans += len(entry.document.get("spans", ()))
-                report.superseded += document.superseded_by is not None
-            else:
-                report.same += 1
-        part = [document for file in batch for document in _read_part(file.rest)]
-    return report
-
-
-def refusal(error: RagSqlError, batch: Sequence[FileDocument]) -> RagSqlError:
-    """The error as file and line, where it says which document and which value it is about; else the error itself."""
-    position, _, path = error.column.partition(".")
-    if position.isdigit():
-        entry = batch[int(position)]
-    elif error.table:
-        # A span was refused while it was stored: document, version and span are named.
-        matching = [
-            entry
-            for entry in batch
-            if (entry.document["id"], str(entry.document["version"])) == (error.table, error.datatype)
-        ]
-        if not matching:
-            return error
-        entry = matching[0]
-        spans = [span["id"] for span in entry.document["spans"]]
-        path = f"spans.{spans.index(error.constraint)}.quote"
-    else:
-        return error
-    return FileRefused(
-        str(entry.path),
-        _line(entry.lines, path),
-        error.message,
-        detail=error.detail,
-        hint=error.hint,
-        cause_code=error.sqlstate,
-    )
-
-
-def _line(lines: Lines, path: str) -> int:
+def line_of(lines: Lines, path: str) -> int:
     """Line of a value, or of the nearest thing around it that has one."""
     while path and path not in lines:
         path = path.rpartition(".")[0]
@@ -476,24 +454,24 @@ def read_contract(path: Path, tenant: str) -> tuple[str, int, dict[str, Any], Li
     """
     values, lines = _parse(path, _read_text(path), 1)
     if not isinstance(values, dict):
-        raise FileRefused(str(path), 1, "a contract must be a mapping")
+        raise FileRefused(shown(path), 1, "a contract must be a mapping")
     stated = values.pop("tenant", tenant)
     if stated != tenant:
-        raise FileRefused(str(path), lines["tenant"], f"is a contract of tenant {stated!r}, not of {tenant!r}")
+        raise FileRefused(shown(path), lines["tenant"], f"is a contract of tenant {stated!r}, not of {tenant!r}")
     for key in ("question", "version"):
         if not isinstance(values.get(key), str):
-            raise FileRefused(str(path), lines.get(key, 1), f"{key} is missing")
+            raise FileRefused(shown(path), lines.get(key, 1), f"{key} is missing")
     version = values.pop("version")
     if not (len(version) <= 10 and version.isascii() and version.isdigit() and 0 < int(version) < 2**31):
-        raise FileRefused(str(path), lines["version"], "version must be a whole number from 1")
+        raise FileRefused(shown(path), lines["version"], "version must be a whole number from 1")
     return values.pop("question"), int(version), values, lines
 
 
 def contract_refusal(error: RagSqlError, path: Path, lines: Lines) -> FileRefused:
     """A contract's refusal by the database, as file and line."""
     return FileRefused(
-        str(path),
-        _line(lines, error.column) or 1,
+        shown(path),
+        line_of(lines, error.column) or 1,
         error.message,
         detail=error.detail,
         hint=error.hint,

@@ -21,6 +21,11 @@ LOAD_DOCUMENTS = _statement(
     " from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
 )
 
+SAME_DOCUMENTS = _statement(
+    "select position from rag_api.same_documents("
+    "p_documents => cast(:documents as jsonb), p_body_sha256 => cast(:body_sha256 as bytea[])) as t(position)"
+)
+
 ADD_SPANS = _statement(
     "select document_id, version, span_id, status from rag_api.add_spans(p_spans => cast(:spans as jsonb))"
 )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
@@ -62,10 +63,10 @@ class Tenant:
         return value
 
     @contextmanager
-    def savepoint(self) -> Iterator[None]:
+    def savepoint(self) -> Iterator[Tenant]:
         """A block inside the transaction that is undone as a whole when it ends with an error."""
         with self._connection.begin_nested():
-            yield
+            yield self
 
     # Documents and contracts
 
@@ -91,6 +92,34 @@ class Tenant:
         """
         rows = self._rows(_statements.LOAD_DOCUMENTS, documents=json.dumps(list(documents), ensure_ascii=False))
         return [LoadedDocument(**row) for row in rows]
+
+    def same_documents(self, documents: Sequence[Mapping[str, Any]]) -> set[int]:
+        """Which documents :meth:`load_documents` would call ``same``; their bodies are not sent, only their SHA-256.
+
+        Parameters
+        ----------
+        documents : sequence of mappings
+            As for :meth:`load_documents`.
+
+        Returns
+        -------
+        set of int
+            Positions, from 0. What is not among them is new, different or malformed.
+
+        Raises
+        ------
+        TenantRequired, NotAllowed
+        """
+        bodies = [document.get("body") for document in documents]
+        rows = self._rows(
+            _statements.SAME_DOCUMENTS,
+            documents=json.dumps(
+                [{key: value for key, value in document.items() if key != "body"} for document in documents],
+                ensure_ascii=False,
+            ),
+            body_sha256=[sha256(body.encode()).digest() if isinstance(body, str) else None for body in bodies],
+        )
+        return {row["position"] for row in rows}
 
     def add_spans(self, spans: Sequence[Mapping[str, Any]]) -> list[AddedSpan]:
         """Add spans to versions of this tenant that exist, all or nothing, in one round trip.

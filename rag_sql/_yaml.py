@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
+from yaml.events import AliasEvent, MappingEndEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent, StreamEndEvent
 
 __all__ = ["Lines", "YamlFault", "parse", "unfit"]
 
@@ -18,6 +19,8 @@ Lines = dict[str, int]
 
 
 _MOST_LEVELS = 50
+_TEXTS = (ScalarEvent, AliasEvent)
+_EMPTY = {"", "~", "null"}
 
 #: libyaml, where PyYAML was built with it: ten times as fast.
 _FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -50,23 +53,13 @@ def parse(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     ------
     YamlFault
     """
-    lines: Lines = {}
     try:
-        node = _compose(text, first_line, _FAST_LOADER)
+        return _Reader(text, first_line, _FAST_LOADER).read()
     except yaml.YAMLError:
-        # Read again by the loader that says best what is wrong, and where.
-        node = _diagnose(text, first_line)
-    return (None if node is None else _value(node, "", first_line + node.start_mark.line, first_line, lines)), lines
-
-
-def _compose(text: str, first_line: int, loader: Any) -> yaml.Node | None:
-    _check_events(text, first_line, loader)
-    return yaml.compose(text, Loader=loader)
-
-
-def _diagnose(text: str, first_line: int) -> yaml.Node | None:
+        pass
+    # Read again by the loader that says best what is wrong, and where.
     try:
-        return _compose(text, first_line, yaml.SafeLoader)
+        return _Reader(text, first_line, yaml.SafeLoader).read()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position)
         raise YamlFault(f"not YAML: the character U+{error.character:04X}", first_line + line) from error
@@ -85,48 +78,84 @@ def unfit(text: str) -> str:
     return ""
 
 
-def _check_events(text: str, first_line: int, loader: Any) -> None:
-    """Refuse what the composer would expand or recurse into, where it stands."""
-    depth = 0
-    anchors: set[str] = set()
-    for event in yaml.parse(text, Loader=loader):
-        line = first_line + (event.start_mark.line if event.start_mark else 0)
-        if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
-            raise YamlFault("an alias of a list or a mapping is not read; write it out", line)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if event.anchor is not None:
-                anchors.add(event.anchor)
-            if depth > _MOST_LEVELS:
-                raise YamlFault(f"nested too deeply: more than {_MOST_LEVELS} levels", line)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+class _Reader:
+    """Makes the value from the loader's events, in one pass: its nodes would cost as much again."""
 
+    def __init__(self, text: str, first_line: int, loader: Any) -> None:
+        self._next = loader(text).get_event
+        self._first_line = first_line
+        self._anchors: dict[str, Any] = {}  # events of texts by name; None for a list or a mapping
+        self._lines: Lines = {}
 
-def _value(node: yaml.Node, path: str, line: int, first_line: int, lines: Lines) -> Any:
-    # The line is the caller's to say: an alias stands elsewhere than the node it repeats.
-    lines[path] = line
-    if isinstance(node, yaml.ScalarNode):
-        if problem := unfit(node.value):
+    def read(self) -> tuple[Any, Lines]:
+        """The one document of the text."""
+        self._next()  # the stream begins
+        if isinstance(self._next(), StreamEndEvent):
+            return None, self._lines
+        event = self._next()
+        value = self._value(event, "", self._line(event), 1)
+        self._next()  # the document ends
+        event = self._next()
+        if not isinstance(event, StreamEndEvent):
+            raise YamlFault("not YAML: another document begins", self._line(event))
+        return value, self._lines
+
+    def _line(self, event: Any) -> int:
+        line: int = self._first_line + event.start_mark.line
+        return line
+
+    def _value(self, event: Any, path: str, line: int, depth: int) -> Any:
+        self._lines[path] = line
+        if isinstance(event, _TEXTS):
+            text = self._text(event, line)
+            value = text.value
+            # Plain: None, or "" from libyaml.
+            return None if value in _EMPTY and not text.style else value
+        if depth > _MOST_LEVELS:
+            raise YamlFault(f"nested too deeply: more than {_MOST_LEVELS} levels", self._line(event))
+        if event.anchor is not None:
+            self._define(event, None)
+        if isinstance(event, SequenceStartEvent):
+            return self._list(path, depth)
+        return self._mapping(path, depth)
+
+    def _text(self, event: Any, line: int) -> Any:
+        """The event of a text, or of the text that an alias names."""
+        if isinstance(event, AliasEvent):
+            if event.anchor not in self._anchors:
+                raise YamlFault(f"not YAML: the alias *{event.anchor} names nothing", self._line(event))
+            # What it would expand or recurse into is refused where it stands.
+            if self._anchors[event.anchor] is None:
+                raise YamlFault("an alias of a list or a mapping is not read; write it out", self._line(event))
+            return self._anchors[event.anchor]
+        if problem := unfit(event.value):
             raise YamlFault(problem, line)
-        empty = not node.style and node.value in {"", "~", "null"}  # plain: None, or "" from libyaml
-        return None if empty else node.value
-    if isinstance(node, yaml.SequenceNode):
-        return [
-            _value(item, _join(path, str(position)), first_line + item.start_mark.line, first_line, lines)
-            for position, item in enumerate(node.value)
-        ]
-    assert isinstance(node, yaml.MappingNode)
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key_line = first_line + key_node.start_mark.line
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise YamlFault("a key must be a plain text", key_line)
-        key = key_node.value
-        if key in mapping:
-            raise YamlFault(f"the key {key!r} stands more than once", key_line)
-        mapping[key] = _value(value_node, _join(path, key), key_line, first_line, lines)
-    return mapping
+        if event.anchor is not None:
+            self._define(event, event)
+        return event
+
+    def _define(self, event: Any, text: Any) -> None:
+        if event.anchor in self._anchors:
+            raise YamlFault(f"not YAML: the anchor &{event.anchor} stands more than once", self._line(event))
+        self._anchors[event.anchor] = text
+
+    def _list(self, path: str, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            found.append(self._value(event, _join(path, str(len(found))), self._line(event), depth + 1))
+        return found
+
+    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not isinstance(event := self._next(), MappingEndEvent):
+            line = self._line(event)
+            if not isinstance(event, _TEXTS):
+                raise YamlFault("a key must be a plain text", line)
+            key = self._text(event, line).value
+            if key in found:
+                raise YamlFault(f"the key {key!r} stands more than once", line)
+            found[key] = self._value(self._next(), _join(path, key), line, depth + 1)
+        return found
 
 
 def _join(path: str, part: str) -> str:

@@ -27,7 +27,7 @@ for _name in list(os.environ):
         del os.environ[_name]
 os.environ["RAG_SQL_PG_NO_SYNC"] = "1"
 
-from rag_sql import EvidenceStore, Tenant, _admin, _files, _install, _resources  # noqa: E402
+from rag_sql import EvidenceStore, Tenant, _admin, _files, _install, _loading, _resources  # noqa: E402
 from rag_sql._embedded import SUPERUSER, EmbeddedServer  # noqa: E402
 from rag_sql._store import make_engine  # noqa: E402
 
@@ -86,9 +86,9 @@ class Database:
         with self.store(login) as store, store.tenant(bound) as session:
             yield session
 
-    def load(self, login: str, *paths: Path, **defaults: Any) -> _files.LoadReport:
+    def load(self, login: str, *paths: Path, **defaults: Any) -> _loading.LoadReport:
         with self.tenant(login) as tenant:
-            return _files.load(tenant, _files.find_files(paths), _files.Defaults(**defaults))
+            return _loading.load(tenant, _files.find_files(paths), _files.Defaults(**defaults))
 
 
 class Server:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
 from rag_sql import _files
+from rag_sql._loading import LoadReport, load_files
+from rag_sql._loading import load as load_in_one
 from rag_sql.cli._apps import app, contract_app
 from rag_sql.cli._common import (
     HomeOption,
@@ -26,14 +26,22 @@ from rag_sql.cli._common import (
     print_json,
     show_error,
 )
+from rag_sql.cli._progress import progress
 from rag_sql.errors import RagSqlError
 
 __all__: list[str] = []
 
+#: More are counted, not printed: nobody reads them, and what is above them would be lost.
+_MOST_REFUSALS = 100
+
+_PATHS = (
+    "Files, folders, patterns ('docs/**/*.md'): Markdown (.md), JSON lines (.jsonl); -: JSON lines on standard input."
+)
+
 
 @command(app)
 def load(
-    paths: Annotated[list[Path], typer.Argument(help="Files or folders: Markdown (.md) or JSON lines (.jsonl).")],
+    paths: Annotated[list[Path], typer.Argument(help=_PATHS, metavar="PATH...")],
     tenant: RequiredTenant,
     id_prefix: Annotated[str, typer.Option("--id-prefix", help="Put before ids made from paths.")] = "",
     version: Annotated[int, typer.Option("--version", min=1, help="Version of files that state none.")] = 1,
@@ -47,35 +55,62 @@ def load(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load documents for a tenant. A bad file refuses itself, is listed, and makes the exit code 1."""
+    """Load documents for a tenant. A bad file refuses itself, is listed, and makes the exit code 1.
+
+    Batches of files are stored as the load goes on. When it is interrupted, load the same again: what is stored is the
+    same and costs little. --atomic and --dry-run are one transaction.
+    """
     attributes: dict[str, list[str]] = {}
     for key, value in pairs(applies_to, "--applies-to"):
         attributes.setdefault(key, []).append(value)
     defaults = _files.Defaults(id_prefix, version, {key: sorted(set(values)) for key, values in attributes.items()})
     files = _files.find_files(paths)
+    report = LoadReport()
     with (
         open_store(database_url, home) as store,
-        Progress(
-            *Progress.get_default_columns(), console=err, transient=True, disable=not sys.stderr.isatty()
-        ) as progress,
-        suppress(Undo),
-        store.tenant(tenant) as bound,
+        progress("loading", "documents", _size(files) if err.is_terminal else None) as advance,
     ):
-        task = progress.add_task("loading", total=len(files))
-        report = _files.load(bound, files, defaults, lambda done: progress.advance(task, done), atomic=atomic)
-        if dry_run:
-            raise Undo
+        try:
+            if atomic or dry_run:
+                with suppress(Undo), store.tenant(tenant) as bound:
+                    load_in_one(bound, files, defaults, advance, report, atomic=atomic)
+                    if dry_run:
+                        raise Undo
+            else:
+                load_files(store, tenant, files, defaults, advance, report)
+        except BaseException:
+            if not (atomic or dry_run) and report.files:
+                err.print(f"stopped after {_summary(report, len(files))}", soft_wrap=True)
+                err.print("What is stored stays; load the same again and it goes on from there.", soft_wrap=True)
+            raise
     if as_json:
         refused = [{"path": error.path, "line": error.line, "reason": error.reason} for error in report.refused]
-        print_json({"files": len(files), "dry_run": dry_run, **vars(report), "refused": refused})
+        print_json({**vars(report), "dry_run": dry_run, "refused": refused})
     else:
-        counted = f"{_count(len(files), 'file')}{', nothing stored' if dry_run else ''}"
-        found = f"{report.new} new with {_count(report.spans, 'span')} ({report.superseded} of them superseded)"
-        rest = f"{report.same} same, {report.empty} empty, {len(report.refused)} refused"
-        out.print(f"{counted}: {found}, {rest}", soft_wrap=True)
-        for error in report.refused:
+        out.print(_summary(report, stored=not dry_run), soft_wrap=True)
+        for error in report.refused[:_MOST_REFUSALS]:
             show_error(error)
+        if unsaid := len(report.refused[_MOST_REFUSALS:]):
+            err.print(f"{_count(unsaid, 'more file')} refused; --json lists them all", soft_wrap=True)
     raise typer.Exit(1 if report.refused else 0)
+
+
+def _size(files: list[_files.Found]) -> int | None:
+    """Bytes to read, for a bar; None where standard input does not say."""
+    if any(found.path == _files.STDIN for found in files):
+        return None
+    total = 0
+    for found in files:
+        with suppress(OSError):
+            total += Path(found.path).stat().st_size
+    return total
+
+
+def _summary(report: LoadReport, of: int | None = None, *, stored: bool = True) -> str:
+    files = _count(report.files, "file") if of is None else f"{report.files} of {_count(of, 'file')}"
+    found = f"{report.new} new with {_count(report.spans, 'span')} ({report.superseded} of them superseded)"
+    rest = f"{report.same} same, {report.empty} empty, {len(report.refused)} refused"
+    return f"{files}{'' if stored else ', nothing stored'}: {found}, {rest}"
 
 
 def _count(number: int, what: str) -> str:

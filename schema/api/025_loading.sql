@@ -193,6 +193,52 @@ revoke all on function rag_api._writable_tenant from public;
 grant execute on function rag_api._writable_tenant to rag_curator, rag_publisher;
 comment on function rag_api._writable_tenant is 'Private: the bound tenant, where the caller may write for it; RS002, RS003.';
 
+-- In what a document of a load, well-formed, is other than the version of its id and number that is there: title, body,
+-- ... No row when it is the same in everything that it states, and when there is no such version. The body is compared
+-- by its SHA-256, the one that is in digests too, so that nobody needs the body to ask. A comparison that is null, which
+-- none of a well-formed document is, counts as a difference.
+create function rag_api._differences(
+  p_tenant text,
+  p_document jsonb,
+  p_body_sha256 bytea
+)
+  returns table (what text)
+  language sql
+  stable
+begin atomic
+  select c.what
+  from rag.version v
+  cross join lateral (values
+    ('body', v.body_sha256 = p_body_sha256),
+    ('title', v.title collate "C" is not distinct from p_document ->> 'title'),
+    ('applies_to', v.applies_to = rag.canonical_applies_to(coalesce(p_document -> 'applies_to', '{}'))),
+    (
+      'effective_from',
+      not p_document ? 'effective_from' or v.effective_from = (p_document ->> 'effective_from')::timestamptz
+    ),
+    ('published', v.published is not distinct from (p_document ->> 'published')::date),
+    ('source', v.source collate "C" is not distinct from p_document ->> 'source'),
+    ('metadata', v.metadata = coalesce(p_document -> 'metadata', '{}')),
+    ('spans', not exists (
+      select from jsonb_to_recordset(coalesce(p_document -> 'spans', '[]'))
+        as s(id text, fact text, quote text, occurrence integer)
+      where not exists (
+        select from rag.span o
+        where (o.tenant, o.document_id, o.version, o.span_id) = (v.tenant, v.document_id, v.version, s.id)
+          and o.fact = s.fact and o.quote = s.quote and o.occurrence is not distinct from s.occurrence
+      )
+    ))
+  ) as c(what, same)
+  where v.tenant = p_tenant
+    and v.document_id = p_document ->> 'id'
+    and v.version = (p_document ->> 'version')::integer
+    and c.same is not true;
+end;
+revoke all on function rag_api._differences from public;
+grant execute on function rag_api._differences to rag_curator, rag_publisher;
+comment on function rag_api._differences is
+  'Private: in what a well-formed document is other than the version that is there; no row when in nothing.';
+
 -- Loads documents for the bound tenant, all or nothing. p_documents is an array of objects with the keys id, version,
 -- body and, optionally, title, applies_to, effective_from, published, source, metadata, spans (id, fact, quote,
 -- occurrence). Times without an offset are UTC.
@@ -287,24 +333,7 @@ begin
     on v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
   cross join lateral (
     select string_agg(what, ', ') as what
-    from (values
-      ('body', v.body collate "C" = d ->> 'body'),
-      ('title', v.title collate "C" is not distinct from d ->> 'title'),
-      ('applies_to', v.applies_to = rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}'))),
-      ('effective_from', not d ? 'effective_from' or v.effective_from = (d ->> 'effective_from')::timestamptz),
-      ('published', v.published is not distinct from (d ->> 'published')::date),
-      ('source', v.source collate "C" is not distinct from d ->> 'source'),
-      ('metadata', v.metadata = coalesce(d -> 'metadata', '{}')),
-      ('spans', not exists (
-        select from jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
-        where not exists (
-          select from rag.span o
-          where (o.tenant, o.document_id, o.version, o.span_id) = (v.tenant, v.document_id, v.version, s.id)
-            and o.fact = s.fact and o.quote = s.quote and o.occurrence is not distinct from s.occurrence
-        )
-      ))
-    ) as comparison(what, same)
-    where not same
+    from rag_api._differences(v_tenant, d, sha256(rag.utf8(d ->> 'body'))) as what
   ) c
   where c.what is not null
     and not exists (
@@ -348,6 +377,61 @@ revoke all on function rag_api.load_documents from public;
 grant execute on function rag_api.load_documents to rag_curator, rag_publisher;
 comment on function rag_api.load_documents is
   'Loads documents (array of objects: id, version, body, ...) for the bound tenant, all or nothing; new or same per document.';
+
+-- Which documents of a load are there already: those that load_documents would call `same`, by the same validation and
+-- the same comparison, so that a load that is run again need not send their bodies. p_documents is as for
+-- load_documents, without the bodies; p_body_sha256 has the SHA-256 of each body, in the same order.
+--
+-- Returns the positions (from 0) of those that are the same. What is not returned is new, different or malformed:
+-- load_documents says which. Reads only, and a version that exists never changes, so the answer stays true. Raises
+-- RS002, RS003, and RS020 for what is no array.
+create function rag_api.same_documents(
+  p_documents jsonb,
+  p_body_sha256 bytea[]
+)
+  returns setof integer
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+as $$
+declare
+  v_tenant constant text := rag_api._writable_tenant();
+  v_documents jsonb;
+  v_positions integer[];
+  v_malformed integer[];
+begin
+  if jsonb_typeof(p_documents) is distinct from 'array' then
+    raise exception using errcode = 'RS020', message = 'documents must be given as a JSON array';
+  end if;
+
+  -- Only what there is a version for is looked at further. The number is compared as text: it may be none.
+  select jsonb_agg(d order by i), array_agg(i - 1 order by i)
+  into v_documents, v_positions
+  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  where exists (
+    select from rag.version v
+    where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version::text = d ->> 'version'
+  );
+
+  -- A body whose SHA-256 is a stored one's is as well-formed as that.
+  select coalesce(array_agg(distinct p.document_position), '{}') into v_malformed
+  from rag_api._document_problems(v_documents) p
+  where p.path <> 'body';
+
+  return query
+  select v_positions[i]
+  from jsonb_array_elements(v_documents) with ordinality as t(d, i)
+  -- A case, because what is malformed must not meet the casts of the comparison.
+  where case when i - 1 <> all (v_malformed) then not exists (
+    select from rag_api._differences(v_tenant, d, p_body_sha256[v_positions[i] + 1])
+  ) end;
+end;
+$$;
+revoke all on function rag_api.same_documents from public;
+grant execute on function rag_api.same_documents to rag_curator, rag_publisher;
+comment on function rag_api.same_documents is
+  'Positions (from 0) of the documents, given without bodies, that load_documents would call same.';
 
 -- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn by then
 -- changes nothing; withdrawing from an earlier instant than before counts. RS022 when there is no such version, whoever

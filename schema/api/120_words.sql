@@ -146,6 +146,8 @@ begin
     ('p_documents', 'JSON array of objects: id, version, body; optionally title, applies_to, effective_from, published, '
       'source, metadata, spans (id, fact, quote, occurrence)'),
     ('p_spans', 'JSON array of objects: document, version, span, fact, quote, optionally occurrence'),
+    ('p_body_sha256', 'SHA-256 of each document''s body, in the order of the documents'),
+    ('same_documents.p_documents', 'as for load_documents, without the bodies'),
     ('p_document_id', 'the document, of the bound tenant'),
     ('p_version', 'its version'),
     ('add_contract.p_version', 'version of the contract: a positive integer'),

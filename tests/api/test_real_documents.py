@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rag_sql import Packet, draft
-from rag_sql._files import Defaults, find_files, load
+from rag_sql._files import Defaults, find_files
+from rag_sql._loading import load
 from tests.conftest import Database
 
 ARCHIVE = (

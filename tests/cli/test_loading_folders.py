@@ -77,13 +77,28 @@ def test_a_link_out_of_the_folder_is_refused(gateway: Database, folder: Path, tm
     assert stored(gateway) == {"HOLD-7", "a", "d", "sub/f", "inner"}
 
 
-def test_a_version_in_two_files_is_refused_in_the_second(gateway: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", [[], ["--atomic"], ["--dry-run"]])
+def test_two_files_that_contradict_each_other_are_both_named(
+    gateway: Database, tmp_path: Path, option: list[str]
+) -> None:
     for name in ("one", "two"):
-        (tmp_path / f"{name}.md").write_text(f"---\nid: TWICE\n---\nText of {name}.\n")
-    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
+        (tmp_path / f"{name}.md").write_text(f"---\nid: TWICE\nversion: 1\n---\nText of {name}.\n")
+    result = rag_sql("load", tmp_path, "-t", "acme", *option, url=gateway.url("acme_curator"))
     assert result.returncode == 1
-    assert f"{tmp_path / 'two.md'}:2: " in result.stderr
-    assert "1 new" in result.stdout
+    assert (
+        f'{tmp_path / "two.md"}:3: "TWICE" version 1 exists with other content: body;'
+        f" {tmp_path / 'one.md'}:2 states it too" in result.stderr
+    )
+    assert "1 new" in result.stdout or option == ["--atomic"]
+
+
+def test_a_document_that_two_files_state_alike_is_loaded_once(gateway: Database, tmp_path: Path) -> None:
+    for name in ("one.md", "two.md"):
+        (tmp_path / name).write_text("---\nid: TWICE\n---\nThe same text.\n")
+    loaded = in_json(
+        rag_sql("load", tmp_path, tmp_path / "one.md", "-t", "acme", "--json", url=gateway.url("acme_curator"))
+    )
+    assert (loaded["files"], loaded["new"], loaded["same"], loaded["refused"]) == (3, 1, 2, [])
 
 
 def test_a_file_of_many_documents_is_refused_whole(gateway: Database, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_sql import _files
-from rag_sql._files import (
-    Defaults,
-    FileDocument,
-    batches,
-    contract_refusal,
-    find_files,
-    read_contract,
-    read_file,
-    refusal,
-)
-from rag_sql.errors import FileRefused, InvalidContract, InvalidDocument, InvalidRequest, QuoteNotFound
+from rag_sql._files import Defaults, FileDocument, contract_refusal, find_files, read_contract, read_file
+from rag_sql.errors import FileRefused, InvalidContract
 from tests.conftest import SEED
-
-Write = Callable[[str, str | bytes], Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Write a file, byte by byte."""
-
-    def make(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return make
+from tests.unit.conftest import Write
 
 
 def read(path: Path, root: Path | None = None, **defaults: Any) -> list[FileDocument]:
@@ -291,13 +266,13 @@ def test_folders_are_searched_in_order_and_files_keep_their_folder(write: Write,
     names = ["b.md", "a/z.MARKDOWN", "a/y.jsonl", "a/deep/x.ndjson", "a/skip.txt", "c.md/inside.md"]
     written = {name: write(name, "x") for name in names}
     found = find_files([tmp_path, written["a/y.jsonl"]])
-    assert found == [
-        (written["a/deep/x.ndjson"], tmp_path),
-        (written["a/y.jsonl"], tmp_path),
-        (written["a/z.MARKDOWN"], tmp_path),
-        (written["b.md"], tmp_path),
-        (written["c.md/inside.md"], tmp_path),
-        (written["a/y.jsonl"], tmp_path / "a"),
+    assert [(Path(file.path), file.root, file.problem) for file in found] == [
+        (written["a/deep/x.ndjson"], tmp_path, ""),
+        (written["a/y.jsonl"], tmp_path, ""),
+        (written["a/z.MARKDOWN"], tmp_path, ""),
+        (written["b.md"], tmp_path, ""),
+        (written["c.md/inside.md"], tmp_path, ""),
+        (written["a/y.jsonl"], tmp_path / "a", ""),
     ]
 
 
@@ -316,89 +291,6 @@ def test_a_path_that_cannot_be_read_is_refused(write: Write, tmp_path: Path, nam
 def test_a_file_that_vanishes_is_refused(tmp_path: Path) -> None:
     error = refused(tmp_path / "gone.md")
     assert (error.line, "cannot be read" in error.message) == (0, True)
-
-
-# Batches
-
-
-def entry(number: int, size: int = 1) -> FileDocument:
-    return FileDocument({"id": str(number), "version": 1}, Path("d.md"), {"": 1}, size)
-
-
-def one_each(entries: Iterable[FileDocument]) -> Iterator[tuple[Path, Iterator[FileDocument]]]:
-    """Each document in a file of its own."""
-    return ((entry.path, iter([entry])) for entry in entries)
-
-
-def never(error: FileRefused) -> None:
-    raise AssertionError(error)
-
-
-def test_batches_are_bounded_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_files, "_BATCH_DOCUMENTS", 3)
-    monkeypatch.setattr(_files, "_BATCH_BYTES", 10)
-    sizes = [1, 1, 1, 1, 5, 5, 11, 10, 1]
-    found = [[file.size for file in batch] for batch in batches(one_each(map(entry, range(9), sizes)), never)]
-    assert found == [[1, 1, 1], [1, 5], [5], [11], [10], [1]]
-    assert list(batches([], never)) == []
-
-
-@settings(deadline=None, max_examples=100)
-@given(sizes=st.lists(st.integers(1, 6 * 1024 * 1024), max_size=30))
-def test_batches_keep_the_order_and_every_document(sizes: list[int]) -> None:
-    given_ = [entry(number, size) for number, size in enumerate(sizes)]
-    found = [document for batch in batches(one_each(given_), never) for file in batch for document in file.documents]
-    assert found == given_
-
-
-def test_a_file_of_many_documents_stands_alone_and_is_read_as_it_is_asked_for() -> None:
-    """It does not have to fit into memory, and it can be undone whole."""
-    asked = []
-
-    def documents() -> Iterator[FileDocument]:
-        for number in range(2000):
-            asked.append(number)
-            yield entry(number)
-
-    files = [*one_each([entry(1)]), (Path("long.jsonl"), documents()), *one_each([entry(2)])]
-    groups = list(batches(files, never))
-    assert [[len(file.documents) for file in group] for group in groups] == [[1], [500], [1]]
-    assert len(asked) == 500
-    assert len(list(groups[1][0].rest)) == 1500
-
-
-# Refusals of the database, as file and line
-
-
-def test_a_refusal_names_the_line_of_the_value_or_of_what_is_around_it(write: Write) -> None:
-    first, second = one(write("a.md", "Body")), one(write("b.md", FULL))
-    for path, line in (
-        ("spans.0.quote", 15),
-        ("spans.0.nothing", 13),
-        ("applies_to.model", 7),
-        ("applies_to.model.0", 7),
-        ("body", 20),
-        ("published", 10),
-    ):
-        found = refusal(InvalidDocument("wrong", column=f"1.{path}", detail="d", hint="h"), [first, second])
-        assert isinstance(found, FileRefused)
-        assert (found.path, found.line, found.detail, found.hint) == (str(second.path), line, "d", "h")
-        assert found.cause_code == "RS020"
-        assert found.message == f"{second.path}:{line}: wrong"
-
-
-def test_a_span_that_is_refused_names_the_line_of_its_quotation(write: Write) -> None:
-    document = one(write("b.md", FULL))
-    error = QuoteNotFound("not there", table="HOLD-7", datatype="3", constraint="s1")
-    found = refusal(error, [one(write("a.md", "Body")), document])
-    assert isinstance(found, FileRefused)
-    assert (found.path, found.line, found.cause_code) == (str(document.path), 15, "RS023")
-
-
-def test_a_refusal_that_is_about_no_document_stays_as_it_is(write: Write) -> None:
-    batch = [one(write("b.md", FULL))]
-    for error in (InvalidRequest("no"), QuoteNotFound("no", table="OTHER", datatype="1", constraint="s")):
-        assert refusal(error, batch) is error
 
 
 # Contracts
@@ -431,7 +323,7 @@ def test_a_contract_is_read_with_its_lines(write: Write) -> None:
 
 def test_the_seed_is_read() -> None:
     assert read_contract(SEED / "contract.yaml", "public")[:2] == ("gateway-explain-and-next-step-v1", 1)
-    found = [entry for path, root in find_files([SEED / "acme"]) for entry in read_file(path, root, "acme", Defaults())]
+    found = [entry for file in find_files([SEED / "acme"]) for entry in read(Path(file.path), file.root)]
     assert [entry.document["id"] for entry in found] == ["HOLD-7"]
 
 
