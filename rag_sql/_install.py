@@ -133,7 +133,7 @@ def _apply_code(connection: sa.Connection) -> None:
     _run(connection, "security", but="000")
     _run(connection, "api", but="000")
     _act_as_owner(connection)
-    about = "rag-sql: the public surface. Start with decide, explain, document, packet, span_check."
+    about = "rag-sql: the public surface. Start with document, fact_coverage, packet, packet_span, approval_status."
     statement = sql.SQL("comment on schema rag_api is {}").format(sql.Literal(f"{about} [{_signature()}]"))
     connection.exec_driver_sql(statement.as_string())
     connection.exec_driver_sql("reset role")

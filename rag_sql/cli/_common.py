@@ -49,7 +49,9 @@ UrlOption = Annotated[
 HomeOption = Annotated[
     Path | None,
     typer.Option(
-        "--home", help="Where the embedded server's data lives; default: the user data folder.", show_default=False
+        "--home",
+        help="Where the embedded server's data lives; default: RAG_SQL_HOME, or the user data folder.",
+        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

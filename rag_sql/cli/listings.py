@@ -198,7 +198,7 @@ _GREETING = """rag-sql, {who}. Start with:
   table packet;           -- what was decided
   table packet_span;      -- the quotations that each decision rests on
   table approval_status;  -- who decided what, and what that is worth now
-  select * from eligibility('{{"model": "G2"}}');  -- what a case may not use, and why
+  select * from eligibility('{{"model": "G2"}}');  -- what a case may use, or why not
 \\d+ NAME and \\df+ NAME are the manual; \\dv lists the views."""
 
 

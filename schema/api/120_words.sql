@@ -49,7 +49,7 @@ begin
     ('span_id', 'identity of the span within its version'),
     ('span_ids', 'the spans that it had when the packet was recorded'),
     ('proposition_occurrences.span_ids', 'spans of the fact with this quotation there; empty: nobody has curated it yet'),
-    ('fact', 'fact: of a contract the required one, of a span its label (a hint: the quotation decides)'),
+    ('fact', 'the fact; of a span its label, a hint: the quotation decides'),
     ('quote', 'quotation, character by character'),
     ('occurrence', 'which occurrence of the quotation is meant, from 1; null where there is one'),
     ('found', 'what stands at the stored place'),
@@ -159,7 +159,7 @@ begin
     ('p_content', 'JSON object: case (list of attributes), facts (fact, propositions (quote, clauses)), optionally decision '
       '(about, decided_by, refer, never_say)'),
     ('p_contract_tenant', 'owner of the contract: public, or the bound tenant'),
-    ('p_contract_version', 'version of the contract; null: the newest'),
+    ('p_contract_version', 'version of the contract; by default the newest'),
     ('p_case_facts', 'facts of the case, such as {"model": "G2"}'),
     ('p_query', 'words to rank passages by; at least one'),
     ('p_k', 'most passages, 1 to 1000'),
