@@ -116,6 +116,21 @@ def shown_preimage(evidence_digest: bytes, draft_digest: bytes, verdicts: Sequen
     )
 
 
+def _text_of(sources: Sequence[Json], first: Json, start: int, end: int) -> str | None:
+    """The text of a range that begins in the passage `first`, which may reach into those that follow it; else None."""
+    following = {
+        source["range_start"]: source for source in sources if _place(source)[:3] == _place(first)[:3]
+    }  # passages of one version do not overlap
+    text: str = first["text"][start - first["range_start"] :]
+    reached: int = first["range_end"]
+    while reached < end:
+        if reached not in following:
+            return None
+        text += following[reached]["text"]
+        reached = following[reached]["range_end"]
+    return text[: end - start]
+
+
 def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
     """The span to cite for each covered fact, in contract order, as ``rag_api.witnesses`` ranks them."""
     spans = sorted(
@@ -180,9 +195,9 @@ def verify(packet: Json) -> list[str]:
             len(text) == source["range_end"] - source["range_start"], f"the text of {name} is not as long as its range"
         )
         for span in source["spans"]:
-            start, end = (span[edge] - source["range_start"] for edge in ("range_start", "range_end"))
             check(
-                0 <= start < end <= len(text) and text[start:end] == span["quote"],
+                source["range_start"] <= span["range_start"] < span["range_end"]
+                and _text_of(packet["sources"], source, span["range_start"], span["range_end"]) == span["quote"],
                 f"span {span['span_id']} of {name} does not stand where it says",
             )
 

@@ -77,7 +77,9 @@ class Source:
     text, text_sha256 : str
         The passage, and the SHA-256 (hexadecimal) of its UTF-8 bytes.
     spans : tuple of Span
-        Spans inside the passage, by id.
+        Spans that begin in the passage and that the selection has whole, by id.
+    heading_path : tuple of str
+        Headings above the passage, outermost first.
     """
 
     position: int
@@ -92,10 +94,12 @@ class Source:
     text: str
     text_sha256: str
     spans: tuple[Span, ...]
+    heading_path: tuple[str, ...] = ()
 
     @classmethod
     def _from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(**{**_known(cls, value), "spans": tuple(Span(**_known(Span, span)) for span in value["spans"])})
+        spans = tuple(Span(**_known(Span, span)) for span in value["spans"])
+        return cls(**{**_known(cls, value), "spans": spans, "heading_path": tuple(value.get("heading_path", ()))})
 
 
 @dataclass(frozen=True)

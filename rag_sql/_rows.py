@@ -28,6 +28,8 @@ class Candidate:
     ----------
     score : int
     tenant, document_id, version : str, str, int
+    range_start, range_end : int
+        Place in the body, in code points, 0-based and half-open.
     eligible : bool
     eligible_position : int or None
         Place among the eligible passages, from 1.
@@ -44,6 +46,8 @@ class Candidate:
     tenant: str
     document_id: str
     version: int
+    range_start: int
+    range_end: int
     eligible: bool
     eligible_position: int | None
     selected: bool

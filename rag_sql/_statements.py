@@ -72,7 +72,8 @@ DECIDE = _statement(
 RECORD_PACKET = _statement(f"select rag_api.record_packet({_REQUEST})")
 
 EXPLAIN = _statement(
-    "select score, tenant, document_id, version, eligible, eligible_position, selected, reason, attribute, applies_to,"
+    "select score, tenant, document_id, version, range_start, range_end, eligible, eligible_position, selected, reason,"
+    " attribute, applies_to,"
     " case_value, effective_version"
     " from rag_api.explain(" + _REQUEST + ")"
 )

@@ -2,21 +2,24 @@
 
 set local role rag_owner;
 
--- Passages: until they are cut, a version is one passage. Nothing else in rag_api knows that.
+-- Passages with their texts. The text of a passage that is the whole body is the version's; who does not ask for the text
+-- does not read it.
 create view rag_api.passage with (security_invoker = true) as
   select
-    v.tenant,
-    v.document_id,
-    v.version,
-    0 as range_start,
-    v.body_length as range_end,
-    v.body as text,
-    v.body_sha256 as text_sha256,
-    v.words
-  from rag.version v;
+    p.tenant,
+    p.document_id,
+    p.version,
+    p.range_start,
+    p.range_end,
+    p.heading_path,
+    coalesce(p.text, v.body) as text,
+    p.text_sha256,
+    p.words
+  from rag.passage p
+  left join rag.version v on v.tenant = p.tenant and v.document_id = p.document_id and v.version = p.version;
 grant select on rag_api.passage to rag_reader, rag_auditor;
 comment on view rag_api.passage is
-  'Retrievable pieces of versions: range in code points, text, SHA-256 of the text, distinct words.';
+  'Retrievable pieces of versions: range in code points, headings above, text, SHA-256 of the text, distinct words.';
 
 -- The version of each visible document that is effective at an instant, from what had been recorded at another: the
 -- greatest (effective_from, version). Whether it was withdrawn is another matter: an older one does not come back. Null

@@ -94,7 +94,8 @@ begin atomic
   -- Only a long body can have that many words; rag.word_vector is the backstop.
   select document_position, 'body', 'its distinct words exceed 1 MiB; split the document'
     from document
-    where octet_length(d ->> 'body') between 900000 and 10485760
+    where not d ? 'outline'
+      and octet_length(d ->> 'body') between 900000 and 10485760
       and (select sum(octet_length(w) + 1) from unnest(rag.words(d ->> 'body')) as w) > 1048575
   union all
   select document_position, k, 'must be a text'
@@ -117,6 +118,10 @@ begin atomic
       and d ->> 'published' ~ '^\d{4}-\d\d-\d\d$'
       and pg_input_is_valid(d ->> 'published', 'date')
     )
+  union all
+  select document_position, 'outline', 'must be a list of passages that ends with the body, each with end, a whole number, and headings'
+    from document
+    where d ? 'outline' and not rag.is_outline(d -> 'outline', char_length(d ->> 'body'))
   union all
   select document_position, 'metadata', 'must be a mapping'
     from document where d ? 'metadata' and jsonb_typeof(d -> 'metadata') <> 'object'
@@ -156,7 +161,8 @@ begin atomic
   union all
   select document_position, k, 'unknown key; keep it under metadata'
     from document, jsonb_object_keys(d) as k
-    where k not in ('id', 'version', 'title', 'body', 'applies_to', 'effective_from', 'published', 'source', 'metadata', 'spans')
+    where k not in ('id', 'version', 'title', 'body', 'applies_to', 'effective_from', 'published', 'source', 'metadata', 'outline',
+      'spans')
   union all
   select max(document_position), max(path) || '.id', format('span "%s" stands more than once', s ->> 'id')
     from span group by document_position, s ->> 'id' having count(*) > 1
@@ -240,11 +246,12 @@ comment on function rag_api._differences is
   'Private: in what a well-formed document is other than the version that is there; no row when in nothing.';
 
 -- Loads documents for the bound tenant, all or nothing. p_documents is an array of objects with the keys id, version,
--- body and, optionally, title, applies_to, effective_from, published, source, metadata, spans (id, fact, quote,
--- occurrence). Times without an offset are UTC.
+-- body and, optionally, title, applies_to, effective_from, published, source, metadata, outline (end and headings of each
+-- passage; without it the body is one), spans (id, fact, quote, occurrence). Times without an offset are UTC.
 --
 -- A version that exists with the same content is left alone (`same`); with other content it is refused (RS021), since a
--- version is immutable. A load that states no effective_from does not question the stored one, and one that states
+-- version is immutable. The outline is not compared: where a body is cut is no part of what it says, and what is there
+-- stays as it was cut. A load that states no effective_from does not question the stored one, and one that states
 -- fewer spans than are stored does not either: a curator may add spans to a version that exists. An attribute that was
 -- not declared is declared as a text, with a notice.
 --
@@ -292,7 +299,7 @@ begin
   -- deadlock. A version that another load has just stored is compared below, like any that was there.
   with inserted as (
     insert into rag.version
-      (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
+      (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline)
     select
       v_tenant,
       d ->> 'id',
@@ -303,7 +310,8 @@ begin
       coalesce((d ->> 'effective_from')::timestamptz, now()),
       (d ->> 'published')::date,
       d ->> 'source',
-      coalesce(d -> 'metadata', '{}')
+      coalesce(d -> 'metadata', '{}'),
+      coalesce(d -> 'outline', '[]')
     from jsonb_array_elements(p_documents) as d
     -- What is there costs no splitting into words; the conflict clause is for what another load stores meanwhile.
     where not exists (

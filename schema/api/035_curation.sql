@@ -213,18 +213,17 @@ begin atomic
     select
       q.fact_position,
       q.proposition_position,
-      p.tenant,
-      p.document_id,
-      p.version,
-      min(p.range_start + a.place - 1) as range_start,
-      count(*) > 1 or bool_or(rag.locate(p.text, q.quote, 2) is not null) as is_repeated
+      v.tenant,
+      v.document_id,
+      v.version,
+      a.place - 1 as range_start,
+      rag.locate(v.body, q.quote, 2) is not null as is_repeated
     from rag_api.version_status() as s
-    join rag_api.passage p on p.tenant = s.tenant and p.document_id = s.document_id and p.version = s.version
+    join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
     cross join proposition q
-    -- offset 0: each text is searched once, not for the filter and again for the place.
-    cross join lateral (select position((q.quote collate "C") in p.text) as place offset 0) as a
+    -- offset 0: each body is searched once, not for the filter and again for the place.
+    cross join lateral (select position((q.quote collate "C") in v.body) as place offset 0) as a
     where s.status = 'current' and a.place > 0
-    group by q.fact_position, q.proposition_position, p.tenant, p.document_id, p.version
   )
   select
     q.fact_position,

@@ -1,12 +1,13 @@
 -- Coverage: a property of the selected set. Required facts minus facts with a witness in the set.
 --
--- A witness is a span of a selected passage whose quotation equals a curated proposition of the span's fact. The label
+-- A witness is a span of selected passages whose quotation equals a curated proposition of the span's fact. The label
 -- alone is nothing: text is edited and labels stay. Quotation and proposition are compared by bytes.
 
 set local role rag_owner;
 
--- The spans inside the passages of a selection, of those that had been recorded at p_known_at (null: now). Spans may be
--- added to a version later; a decision made before does not have them.
+-- The spans of a selection, of those that had been recorded at p_known_at (null: now): every passage that a span touches
+-- is selected. A span across two passages is none of either alone. Spans may be added to a version later; a decision made
+-- before does not have them.
 create function rag_api._selected_spans(
   p_selection rag.source_ref[],
   p_known_at timestamptz
@@ -25,12 +26,26 @@ begin atomic
     and s.document_id = r.document_id
     and s.version = r.version
     and s.range_start >= r.range_start
-    and s.range_end <= r.range_end
-  where s.recorded_at <= coalesce(p_known_at, statement_timestamp());
+    and s.range_start < r.range_end
+  where s.recorded_at <= coalesce(p_known_at, statement_timestamp())
+    -- Passages follow each other without a gap: it is enough that each one that begins inside the span is selected.
+    and (s.range_end <= r.range_end or not exists (
+      select
+      from rag.passage p
+      where p.tenant = s.tenant
+        and p.document_id = s.document_id
+        and p.version = s.version
+        and p.range_start > s.range_start
+        and p.range_start < s.range_end
+        and not exists (
+          select from unnest(p_selection) as o
+          where (o.tenant, o.document_id, o.version, o.range_start) = (p.tenant, p.document_id, p.version, p.range_start)
+        )
+    ));
 end;
 revoke all on function rag_api._selected_spans from public;
 grant execute on function rag_api._selected_spans to rag_reader;
-comment on function rag_api._selected_spans is 'Private: the spans inside the passages of a selection.';
+comment on function rag_api._selected_spans is 'Private: the spans of a selection: all passages that they touch are selected.';
 
 -- Witnesses in a selection, by fact in contract order; `rank` 1 is the one that is cited: first by document id, then
 -- span id, then visibility and version, by bytes.

@@ -32,7 +32,8 @@ comment on function rag_api._number is 'Private: a number as a field.';
 
 -- The bytes that identify selected evidence: question id; contract owner, version and content hash; case facts by name;
 -- then each selected passage by document id, visibility, version and range start: its place, the SHA-256 of its text,
--- and its spans (those recorded at p_known_at) by id with fact and place. The order of rank is not part of it: the
+-- and the spans that begin in it and that the selection has whole (those recorded at p_known_at) by id with fact and
+-- place. The order of rank is not part of it: the
 -- identity is that of the set.
 create function rag_api.evidence_preimage(
   p_contract_tenant text,
@@ -47,6 +48,10 @@ create function rag_api.evidence_preimage(
   stable
   parallel restricted
 begin atomic
+  with span as materialized (
+    select s.tenant, s.document_id, s.version, s.span_id, s.fact, s.range_start, s.range_end
+    from rag_api._selected_spans(p_selection, p_known_at) as s
+  )
   select
     rag_api._text('rag-sql evidence 1')
     || rag_api._text(c.question_id)
@@ -74,15 +79,14 @@ begin atomic
                 || rag_api._text(s.fact)
                 || rag_api._number(s.range_start)
                 || rag_api._number(s.range_end),
-                ''::bytea order by s.span_id),
+                ''::bytea order by s.span_id collate "C"),
               ''::bytea)
-            from rag.span s
+            from span s
             where s.tenant = p.tenant
               and s.document_id = p.document_id
               and s.version = p.version
               and s.range_start >= p.range_start
-              and s.range_end <= p.range_end
-              and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
+              and s.range_start < p.range_end
           ),
           ''::bytea order by p.document_id, p.tenant, p.version, p.range_start),
         ''::bytea)
@@ -195,6 +199,11 @@ begin atomic
           from jsonb_each(v.applies_to) as a
         )
         || rag_api._stated_time(v.effective_from, v.recorded_at)
+        || (
+          select rag_api._number(count(*)) || string_agg(rag_api._number(p.range_end), ''::bytea order by p.range_end)
+          from rag.passage p
+          where p.tenant = v.tenant and p.document_id = v.document_id and p.version = v.version
+        )
         -- Which version takes effect after which may rest on defaults alone: the order says it without a clock.
         || rag_api._number(row_number() over (
           partition by v.tenant, v.document_id order by v.effective_from, v.version))

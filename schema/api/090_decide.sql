@@ -26,6 +26,7 @@ begin atomic
     'version', p.version,
     'range_start', p.range_start,
     'range_end', p.range_end,
+    'heading_path', to_jsonb(p.heading_path),
     'title', v.title,
     'source', v.source,
     'text', p.text,
@@ -43,7 +44,7 @@ begin atomic
         and s.document_id = p.document_id
         and s.version = p.version
         and s.range_start >= p.range_start
-        and s.range_end <= p.range_end
+        and s.range_start < p.range_end
     )
   ) order by r.i), '[]')
   from unnest(p_selection) with ordinality as r(tenant, document_id, version, range_start, range_end, i)
@@ -222,6 +223,8 @@ create function rag_api.explain(
     tenant text,
     document_id text,
     version integer,
+    range_start integer,
+    range_end integer,
     eligible boolean,
     eligible_position integer,
     selected boolean,
@@ -245,8 +248,8 @@ begin
   v_case_facts := rag_api._case_facts(v_contract.content, p_case_facts, p_known_at);
   return query
   select
-    c.score, c.tenant, c.document_id, c.version, c.eligible, c.eligible_position, c.selected, c.reason, c.attribute,
-    c.applies_to, c.case_value, c.effective_version
+    c.score, c.tenant, c.document_id, c.version, c.range_start, c.range_end, c.eligible, c.eligible_position, c.selected,
+    c.reason, c.attribute, c.applies_to, c.case_value, c.effective_version
   from rag_api.candidates(p_query, v_case_facts, p_k, p_valid_at, p_known_at) as c
   order by c.score desc, c.document_id collate "C", c.tenant collate "C", c.version, c.range_start;
 end;

@@ -151,7 +151,8 @@ begin
       as s(tenant text, document_id text, range_start integer, version integer, spans jsonb)
   )
   select
-    format('%s (%s)', coalesce(w.document_id, n.document_id), coalesce(w.tenant, n.tenant)),
+    format('%s (%s)', coalesce(w.document_id, n.document_id), coalesce(w.tenant, n.tenant))
+      || coalesce(' from ' || nullif(coalesce(w.range_start, n.range_start), 0), ''),
     case when w.document_id is null then 'not selected'
       else format('version %s, spans: %s', w.version, array_to_string(w.span_ids, ', ')) end,
     case when n.document_id is null then format('not selected (%s)', coalesce(e.reason, 'others rank before it'))
@@ -164,7 +165,9 @@ begin
   left join rag_api.eligibility(v_packet.case_facts) as e
     on e.tenant = w.tenant and e.document_id = w.document_id and e.version = w.version
   where (w.version, w.span_ids) is distinct from (n.version, n.span_ids collate "C")
-  order by coalesce(w.document_id, n.document_id) collate "C", coalesce(w.tenant, n.tenant) collate "C";
+  order by
+    coalesce(w.document_id, n.document_id) collate "C", coalesce(w.tenant, n.tenant) collate "C",
+    coalesce(w.range_start, n.range_start);
   if not found and v_now.outcome not in ('AskForEvidence', 'UnsupportedQuestion') then
     -- Whatever the cause, another digest is other evidence; this also follows a line about the contract.
     return query select 'evidence', encode(v_packet.digest, 'hex'), encode(v_now.digest, 'hex');

@@ -39,6 +39,7 @@ begin
     ('superseded_by', 'the version that is effective in its place as it stands; null when none is'),
     ('withdrawn_from', 'from when on the version may not be used'),
     ('note', 'why, for people'),
+    ('heading_path', 'headings above the passage, outermost first'),
     ('text', 'text of the passage'),
     ('text_sha256', 'SHA-256 of the text''s UTF-8 bytes, as digests take it'),
     ('words', 'distinct words of the text, case-folded'),
@@ -144,7 +145,7 @@ begin
     ('p_tenant', 'the tenant; null: public only'),
     ('global_ranking.p_tenant', 'the tenant for which eligibility is said'),
     ('p_documents', 'JSON array of objects: id, version, body; optionally title, applies_to, effective_from, published, '
-      'source, metadata, spans (id, fact, quote, occurrence)'),
+      'source, metadata, outline (end and headings of each passage), spans (id, fact, quote, occurrence)'),
     ('p_spans', 'JSON array of objects: document, version, span, fact, quote, optionally occurrence'),
     ('p_body_sha256', 'SHA-256 of each document''s body, in the order of the documents'),
     ('same_documents.p_documents', 'as for load_documents, without the bodies'),

@@ -75,6 +75,18 @@ create policy version_fence_select on rag.version as restrictive for select to r
 create policy version_fence_insert on rag.version as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.tenant()));
 
+-- passage
+create policy passage_select on rag.passage for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy passage_insert on rag.passage for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy passage_audit on rag.passage for select to rag_auditor
+  using (true);
+create policy passage_fence_select on rag.passage as restrictive for select to rag_reader
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy passage_fence_insert on rag.passage as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
 -- withdrawal
 create policy withdrawal_select on rag.withdrawal for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));

@@ -11,7 +11,7 @@ revoke all on all tables in schema rag, rag_auth, rag_index
 grant select on rag_auth.membership to rag_binder;
 
 grant select on
-  rag.tenant, rag.attribute, rag.version, rag.withdrawal, rag.span, rag.contract,
+  rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.span, rag.contract,
   rag.packet, rag.packet_source, rag.packet_span, rag.approval
   to rag_reader, rag_auditor;
 
@@ -20,7 +20,7 @@ grant select on rag.alembic_version to rag_reader, rag_auditor;
 
 grant insert (tenant, attribute, declaration_number, type)
   on rag.attribute to rag_curator, rag_publisher;
-grant insert (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata)
+grant insert (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline)
   on rag.version to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, withdrawn_from, note)
   on rag.withdrawal to rag_curator, rag_publisher;
@@ -29,6 +29,8 @@ grant insert (tenant, document_id, version, span_id, fact, quote, occurrence)
 grant insert (tenant, question_id, version, content)
   on rag.contract to rag_curator, rag_publisher;
 
+grant insert (tenant, document_id, version, range_start, range_end, heading_path, text, text_sha256, words)
+  on rag.passage to rag_recorder;
 grant insert (
   tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
   valid_at, known_at, required, missing, preimage

@@ -109,6 +109,54 @@ grant execute on function rag.canonical_applies_to to rag_reader;
 comment on function rag.canonical_applies_to is
   'applies_to with distinct values in byte order; null when it is no mapping of attributes to lists of values.';
 
+-- Whether an outline fits a body of p_length code points: a list of objects with `end`, a whole number, each greater than
+-- the one before and the last the body's length, and `headings`, a list of at most 20 texts of 1 to 1,000 bytes. The
+-- empty list fits every body.
+create function rag.is_outline(
+  p_outline jsonb,
+  p_length integer
+)
+  returns boolean
+  language sql
+  immutable
+  strict
+  parallel safe
+begin atomic
+  select coalesce(
+    jsonb_typeof(p_outline) = 'array'
+    and (p_outline = '[]' or (p_outline -> -1 ->> 'end' = p_length::text))
+    and not exists (
+      select
+      from (
+        select
+          e.item,
+          jsonb_typeof(e.item -> 'end') = 'number' and e.item ->> 'end' ~ '^[1-9][0-9]{0,8}$' as is_end,
+          lag(e.item ->> 'end', 1, '0') over (order by e.i) as previous
+        from jsonb_array_elements(case when jsonb_typeof(p_outline) = 'array' then p_outline else '[]' end)
+          with ordinality as e(item, i)
+      ) as p
+      where jsonb_typeof(p.item) <> 'object'
+        or p.is_end is not true
+        -- A case: what is no number must not be compared as one.
+        or case when p.is_end and p.previous ~ '^[0-9]{1,9}$' then (p.item ->> 'end')::integer <= p.previous::integer else true end
+        or jsonb_typeof(p.item -> 'headings') is distinct from 'array'
+        or jsonb_array_length(case when jsonb_typeof(p.item -> 'headings') = 'array' then p.item -> 'headings' else '[]' end) > 20
+        or exists (
+          select
+          from jsonb_array_elements(case when jsonb_typeof(p.item -> 'headings') = 'array' then p.item -> 'headings' else '[]' end) as h
+          where jsonb_typeof(h) <> 'string' or octet_length(h #>> '{}') not between 1 and 1000
+        )
+        or exists (
+          select
+          from jsonb_object_keys(case when jsonb_typeof(p.item) = 'object' then p.item else '{}' end) as k
+          where k not in ('end', 'headings')
+        )
+    ), false);
+end;
+revoke all on function rag.is_outline from public;
+grant execute on function rag.is_outline to rag_curator, rag_publisher;
+comment on function rag.is_outline is 'Whether an outline (end and headings of each passage) fits a body of this length in code points.';
+
 -- Law 5: evidence is append-only. No role has a grant to update, delete or truncate; this trigger also stops the
 -- owner, so that a change is a decision (disable the trigger, as owner) and never a slip.
 create function rag.refuse_change()

@@ -4,10 +4,10 @@
 -- applicability, effective time and source never change; a change is the next version. Ends of validity are derived
 -- (rag_api.version_status), never stored.
 --
--- Until passages are cut, a version is one passage: rag_api.passage is the only place that says so.
+-- What is retrieved is a passage of a version (025_passages.sql); the outline says where a body is cut.
 --
 -- Invariants: bodies are not empty and at most 10 MiB; identifiers are at most 200 bytes, so that every key fits a
--- B-tree page; what is derived from the body (length, SHA-256, words) is generated and no role may write it.
+-- B-tree page; what is derived from the body (length, SHA-256) is generated and no role may write it.
 
 create table rag.version (
   tenant text collate "C" not null,
@@ -24,7 +24,7 @@ create table rag.version (
   recorded_by text not null default session_user,
   body_length integer not null generated always as (char_length(body)) stored,
   body_sha256 bytea not null generated always as (sha256(rag.utf8(body))) stored,
-  words tsvector not null generated always as (rag.word_vector(body)) stored,
+  outline jsonb not null default '[]',
 
   constraint version_key primary key (tenant, document_id, version),
   -- Referenced by spans, so that a CHECK of theirs can see how long the body is.
@@ -40,6 +40,7 @@ create table rag.version (
   constraint version_effective_from_is_in_range check (
     effective_from >= timestamptz '0001-01-01 00:00:00+00' and effective_from < timestamptz '10000-01-01 00:00:00+00'
   ),
+  constraint version_outline_fits_body check (outline = '[]' or rag.is_outline(outline, body_length)),
   constraint version_metadata_is_object check (jsonb_typeof(metadata) = 'object')
 );
 -- Serves `current`: the greatest (effective_from, version) of a document, without touching the rows.
@@ -56,7 +57,7 @@ alter table rag.version
   alter column metadata set statistics 0,
   alter column recorded_by set statistics 0,
   alter column body_sha256 set statistics 0,
-  alter column words set statistics 0;
+  alter column outline set statistics 0;
 
 create trigger version_is_append_only
   before update or delete or truncate on rag.version
@@ -73,7 +74,8 @@ comment on column rag.version.source is 'Where the text comes from, as the sourc
 comment on column rag.version.metadata is 'Keys of the source file that the store has no use for, kept as they were.';
 comment on column rag.version.body_length is 'Length of the body in code points.';
 comment on column rag.version.body_sha256 is 'SHA-256 of the body''s UTF-8 bytes.';
-comment on column rag.version.words is 'Distinct words of the body (rag.words).';
+comment on column rag.version.outline is
+  'How the body is cut: for each passage where it ends (code points) and the headings above it; empty: one passage.';
 
 create table rag.withdrawal (
   tenant text collate "C" not null,

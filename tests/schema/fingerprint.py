@@ -50,8 +50,10 @@ with namespace as (
     from pg_type t join pg_class c on c.oid = t.typrelid join namespace n on n.oid = t.typnamespace
     where c.relkind = 'c'
   union all
-  select 'comment', i.identity || case when d.objsubid > 0 then ' column ' || d.objsubid else '' end, d.description
+  select 'comment', i.identity || coalesce(' column ' || a.attname, ''), d.description
     from pg_description d cross join lateral pg_identify_object(d.classoid, d.objoid, 0) i
+    left join pg_attribute a on d.classoid = 'pg_class'::regclass and a.attrelid = d.objoid and a.attnum = d.objsubid
+      and d.objsubid > 0
     where i.schema in ('rag', 'rag_auth', 'rag_index', 'rag_api')
       or i.identity in ('rag', 'rag_auth', 'rag_index', 'rag_api')
 )

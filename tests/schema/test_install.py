@@ -72,7 +72,7 @@ def test_the_fingerprint_sees_what_matters(store: Database) -> None:
         "grant update (body) on rag.version to rag_curator",
         "alter function rag_api.approve(uuid, jsonb, bytea, text, text, text) reset search_path",
         "comment on view rag_api.version is null",
-        "alter table rag.version alter column words set statistics -1",
+        "alter table rag.version alter column outline set statistics -1",
     ):
         with store.connect(SUPERUSER) as connection:
             connection.execute(statement)

@@ -29,6 +29,9 @@ def fill(database: Database, tenant: str, documents: int) -> None:
     """Documents of a tenant, as the superuser stores them: what is measured is reading."""
     with database.connect("postgres") as connection:
         connection.execute("insert into rag.tenant (tenant) values (%s) on conflict do nothing", [tenant])
+        # What cuts passages writes for the bound tenant alone, whoever stores the version.
+        connection.execute("insert into rag_auth.membership (login, tenant) values (session_user, %s)", [tenant])
+        connection.execute("select set_config('rag.tenant', %s, true)", [tenant])
         connection.execute(
             "insert into rag.version (tenant, document_id, version, body, applies_to)"
             " select %(tenant)s::text, %(tenant)s::text || '-' || n, 1, 'alpha ' || repeat('word' || n || ' ', 20),"
@@ -37,7 +40,7 @@ def fill(database: Database, tenant: str, documents: int) -> None:
             {"tenant": tenant, "documents": documents},
         )
     with database.connect("postgres", autocommit=True) as connection:
-        connection.execute("vacuum analyze rag.version")
+        connection.execute("vacuum analyze")
 
 
 @pytest.fixture

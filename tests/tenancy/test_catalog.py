@@ -20,6 +20,7 @@ DEFINERS = {
     ("rag_auth.tenant()", "rag_binder"),
     ("rag_auth.required_tenant()", "rag_binder"),
     ("rag_auth.own_tenants()", "rag_binder"),
+    ("rag.cut_versions()", "rag_recorder"),
     (
         "rag_api.record_packet(text,text,jsonb,integer,integer,timestamp with time zone,timestamp with time zone)",
         "rag_recorder",
@@ -38,6 +39,7 @@ OPEN_POLICIES = {
     ("rag.tenant", "tenant_audit", "rag_auditor"),
     ("rag.attribute", "attribute_audit", "rag_auditor"),
     ("rag.version", "version_audit", "rag_auditor"),
+    ("rag.passage", "passage_audit", "rag_auditor"),
     ("rag.withdrawal", "withdrawal_audit", "rag_auditor"),
     ("rag.span", "span_audit", "rag_auditor"),
     ("rag.contract", "contract_audit", "rag_auditor"),
@@ -51,11 +53,14 @@ OPEN_POLICIES = {
 INSERTABLE = {
     ("rag.attribute", "rag_curator"): "attribute declaration_number tenant type",
     ("rag.version", "rag_curator"): (
-        "applies_to body document_id effective_from metadata published source tenant title version"
+        "applies_to body document_id effective_from metadata outline published source tenant title version"
     ),
     ("rag.withdrawal", "rag_curator"): "document_id note tenant version withdrawn_from",
     ("rag.span", "rag_curator"): "document_id fact occurrence quote span_id tenant version",
     ("rag.contract", "rag_curator"): "content question_id tenant version",
+    ("rag.passage", "rag_recorder"): (
+        "document_id heading_path range_end range_start tenant text text_sha256 version words"
+    ),
     ("rag.packet", "rag_recorder"): (
         "case_facts contract_pinned contract_tenant contract_version k known_at method missing outcome preimage query"
         " question_id required tenant valid_at"
@@ -72,9 +77,15 @@ INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSER
 
 #: Columns of text whose statistics show in estimates, because plans need them: identifiers, and words of a fixed list.
 COLUMNS_WITH_STATISTICS = {
-    *(f"rag.{table}.tenant" for table in ("tenant", "attribute", "version", "withdrawal", "span", "contract")),
+    *(
+        f"rag.{table}.tenant"
+        for table in ("tenant", "attribute", "version", "passage", "withdrawal", "span", "contract")
+    ),
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
-    *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
+    *(
+        f"rag.{table}.document_id"
+        for table in ("version", "passage", "withdrawal", "span", "packet_source", "packet_span")
+    ),
     *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),
     "rag.packet.contract_tenant",
     "rag.version.applies_to",

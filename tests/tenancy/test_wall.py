@@ -16,7 +16,7 @@ from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
 
 EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", "rag_auth.membership"})
 CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
-RECORDED = ("rag.packet", "rag.packet_source", "rag.packet_span", "rag.approval")
+RECORDED = ("rag.passage", "rag.packet", "rag.packet_source", "rag.packet_span", "rag.approval")
 
 #: The view of the tenants that a login may bind, whichever it asserts; it shows no evidence.
 OWN_TENANTS = "rag_api.membership"
@@ -133,7 +133,7 @@ def test_without_a_tenant_only_public_is_seen(probed: Probe, session: str) -> No
 )
 def test_a_reader_sees_its_own_tenant_and_public(probed: Probe, session: str, tenant: str) -> None:
     seen = {table: set(found["sees"].get("rows", ())) for table, found in probed["tables"][session].items()}
-    shared = {"rag.tenant", "rag.attribute", "rag.version", "rag.span", "rag.contract"}
+    shared = {"rag.tenant", "rag.attribute", "rag.version", "rag.passage", "rag.span", "rag.contract"}
     assert seen == {
         table: {tenant, "public"} if table in shared else set() if table == "rag_auth.membership" else {tenant}
         for table in TABLES
@@ -247,7 +247,7 @@ def test_nothing_is_changed_removed_locked_or_copied_in(probed: Probe, session: 
 def test_what_the_database_derives_cannot_be_stated(spent: Database, session: str) -> None:
     derived = {
         "rag.attribute": ("recorded_at", "recorded_by"),
-        "rag.version": ("recorded_at", "recorded_by", "body_length", "body_sha256", "words"),
+        "rag.version": ("recorded_at", "recorded_by", "body_length", "body_sha256"),
         "rag.withdrawal": ("recorded_at", "recorded_by"),
         "rag.span": ("recorded_at", "recorded_by", "body_length", "range_start", "range_end"),
         "rag.contract": ("recorded_at", "recorded_by", "content_sha256"),

@@ -109,6 +109,11 @@ INSERTS: dict[str, LiteralString] = {
         "insert into rag.attribute (tenant, attribute, declaration_number, type) values (%(tenant)s, 'x', 1, 'text')"
     ),
     "rag.version": "insert into rag.version (tenant, document_id, version, body) values (%(tenant)s, 'X', 1, 'x')",
+    "rag.passage": (
+        "insert into rag.passage"
+        " (tenant, document_id, version, range_start, range_end, heading_path, text, text_sha256, words)"
+        " values (%(tenant)s, %(document_id)s, %(version)s, 9999, 10000, '{}', 'x', 'x', '')"
+    ),
     "rag.withdrawal": (
         "insert into rag.withdrawal (tenant, document_id, version) values (%(tenant)s, %(document_id)s, %(version)s)"
     ),
