@@ -1,8 +1,8 @@
 -- Passages: versions are cut where their outline says. What stands has no outline and is one passage each, as it was.
 
 -- Whether an outline fits a body of p_length code points: a list of objects with `end`, a whole number, each greater than
--- the one before and the last the body's length, and `headings`, a list of at most 20 texts of 1 to 1,000 bytes. The
--- empty list fits every body.
+-- the one before and the last the body's length, `headings`, a list of at most 20 texts of 1 to 1,000 bytes, and
+-- optionally `tokens`, a whole number: how many the loader's own counter counts. The empty list fits every body.
 create function rag.is_outline(
   p_outline jsonb,
   p_length integer
@@ -40,13 +40,31 @@ begin atomic
         or exists (
           select
           from jsonb_object_keys(case when jsonb_typeof(p.item) = 'object' then p.item else '{}' end) as k
-          where k not in ('end', 'headings')
+          where k not in ('end', 'headings', 'tokens')
+        )
+        or (
+          p.item ? 'tokens'
+          and not (jsonb_typeof(p.item -> 'tokens') = 'number' and p.item ->> 'tokens' ~ '^(0|[1-9][0-9]{0,7})$')
         )
     ), false);
 end;
 revoke all on function rag.is_outline from public;
 grant execute on function rag.is_outline to rag_curator, rag_publisher;
-comment on function rag.is_outline is 'Whether an outline (end and headings of each passage) fits a body of this length in code points.';
+comment on function rag.is_outline is 'Whether an outline (end, headings and tokens of each passage) fits a body of this length in code points.';
+
+-- How many tokens a text has where its loader did not say: words and punctuation marks.
+create function rag.count_tokens(
+  p_text text
+)
+  returns integer
+  language sql
+  immutable
+  strict
+  parallel safe
+return pg_catalog.regexp_count(p_text, '\w+|[^\w\s]');
+revoke all on function rag.count_tokens from public;
+grant execute on function rag.count_tokens to rag_reader;
+comment on function rag.count_tokens is 'Number of words and punctuation marks of a text.';
 
 alter table rag.version
   add column outline jsonb not null default '[]',
@@ -94,6 +112,7 @@ create table rag.passage (
   range_start integer not null,
   range_end integer not null,
   heading_path text[] not null,
+  tokens integer,
   text text,
   text_sha256 bytea not null,
   words tsvector not null,
@@ -126,6 +145,7 @@ comment on table rag.passage is 'Retrievable pieces of versions, cut when a vers
 comment on column rag.passage.range_start is 'Start in the body, in code points from 0; the end of the passage before.';
 comment on column rag.passage.range_end is 'End in the body, exclusive; the start of the passage after.';
 comment on column rag.passage.heading_path is 'Headings above the passage, outermost first.';
+comment on column rag.passage.tokens is 'How many tokens the loader''s counter counted; null: words and punctuation marks are counted.';
 comment on column rag.passage.text is 'The passage; null where it is the whole body, which is not stored twice.';
 comment on column rag.passage.text_sha256 is 'SHA-256 of the text''s UTF-8 bytes.';
 comment on column rag.passage.words is 'Distinct words of the text (rag.words).';
@@ -143,14 +163,15 @@ create function rag.cut_versions()
 as $$
 begin
   insert into rag.passage
-    (tenant, document_id, version, range_start, range_end, heading_path, text, text_sha256, words)
-  select v.tenant, v.document_id, v.version, 0, v.body_length, '{}', null, v.body_sha256, rag.word_vector(v.body)
+    (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
+  select v.tenant, v.document_id, v.version, 0, v.body_length, '{}', null::integer, null, v.body_sha256, rag.word_vector(v.body)
   from stored v
   where v.outline = '[]'
   union all
   select
     v.tenant, v.document_id, v.version, p.range_start, p.range_end,
     array(select jsonb_array_elements_text(v.outline -> (p.piece_number - 1) -> 'headings')),
+    (v.outline -> (p.piece_number - 1) ->> 'tokens')::integer,
     p.text, sha256(rag.utf8(p.text)), rag.word_vector(p.text)
   from stored v
   cross join lateral (

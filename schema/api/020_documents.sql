@@ -12,6 +12,7 @@ create view rag_api.passage with (security_invoker = true) as
     p.range_start,
     p.range_end,
     p.heading_path,
+    coalesce(p.tokens, rag.count_tokens(coalesce(p.text, v.body))) as tokens,
     coalesce(p.text, v.body) as text,
     p.text_sha256,
     p.words

@@ -40,6 +40,7 @@ begin
     ('withdrawn_from', 'from when on the version may not be used'),
     ('note', 'why, for people'),
     ('heading_path', 'headings above the passage, outermost first'),
+    ('tokens', 'number of tokens: as the loader counted, else words and punctuation marks'),
     ('text', 'text of the passage'),
     ('text_sha256', 'SHA-256 of the text''s UTF-8 bytes, as digests take it'),
     ('words', 'distinct words of the text, case-folded'),

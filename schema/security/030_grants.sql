@@ -29,7 +29,7 @@ grant insert (tenant, document_id, version, span_id, fact, quote, occurrence)
 grant insert (tenant, question_id, version, content)
   on rag.contract to rag_curator, rag_publisher;
 
-grant insert (tenant, document_id, version, range_start, range_end, heading_path, text, text_sha256, words)
+grant insert (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
   on rag.passage to rag_recorder;
 grant insert (
   tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,

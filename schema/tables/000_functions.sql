@@ -110,8 +110,8 @@ comment on function rag.canonical_applies_to is
   'applies_to with distinct values in byte order; null when it is no mapping of attributes to lists of values.';
 
 -- Whether an outline fits a body of p_length code points: a list of objects with `end`, a whole number, each greater than
--- the one before and the last the body's length, and `headings`, a list of at most 20 texts of 1 to 1,000 bytes. The
--- empty list fits every body.
+-- the one before and the last the body's length, `headings`, a list of at most 20 texts of 1 to 1,000 bytes, and
+-- optionally `tokens`, a whole number: how many the loader's own counter counts. The empty list fits every body.
 create function rag.is_outline(
   p_outline jsonb,
   p_length integer
@@ -149,13 +149,31 @@ begin atomic
         or exists (
           select
           from jsonb_object_keys(case when jsonb_typeof(p.item) = 'object' then p.item else '{}' end) as k
-          where k not in ('end', 'headings')
+          where k not in ('end', 'headings', 'tokens')
+        )
+        or (
+          p.item ? 'tokens'
+          and not (jsonb_typeof(p.item -> 'tokens') = 'number' and p.item ->> 'tokens' ~ '^(0|[1-9][0-9]{0,7})$')
         )
     ), false);
 end;
 revoke all on function rag.is_outline from public;
 grant execute on function rag.is_outline to rag_curator, rag_publisher;
-comment on function rag.is_outline is 'Whether an outline (end and headings of each passage) fits a body of this length in code points.';
+comment on function rag.is_outline is 'Whether an outline (end, headings and tokens of each passage) fits a body of this length in code points.';
+
+-- How many tokens a text has where its loader did not say: words and punctuation marks.
+create function rag.count_tokens(
+  p_text text
+)
+  returns integer
+  language sql
+  immutable
+  strict
+  parallel safe
+return pg_catalog.regexp_count(p_text, '\w+|[^\w\s]');
+revoke all on function rag.count_tokens from public;
+grant execute on function rag.count_tokens to rag_reader;
+comment on function rag.count_tokens is 'Number of words and punctuation marks of a text.';
 
 -- Law 5: evidence is append-only. No role has a grant to update, delete or truncate; this trigger also stops the
 -- owner, so that a change is a decision (disable the trigger, as owner) and never a slip.

@@ -46,6 +46,7 @@ create table rag.passage (
   range_start integer not null,
   range_end integer not null,
   heading_path text[] not null,
+  tokens integer,
   text text,
   text_sha256 bytea not null,
   words tsvector not null,
@@ -70,6 +71,7 @@ comment on table rag.passage is 'Retrievable pieces of versions, cut when a vers
 comment on column rag.passage.range_start is 'Start in the body, in code points from 0; the end of the passage before.';
 comment on column rag.passage.range_end is 'End in the body, exclusive; the start of the passage after.';
 comment on column rag.passage.heading_path is 'Headings above the passage, outermost first.';
+comment on column rag.passage.tokens is 'How many tokens the loader''s counter counted; null: words and punctuation marks are counted.';
 comment on column rag.passage.text is 'The passage; null where it is the whole body, which is not stored twice.';
 comment on column rag.passage.text_sha256 is 'SHA-256 of the text''s UTF-8 bytes.';
 comment on column rag.passage.words is 'Distinct words of the text (rag.words).';
@@ -87,14 +89,15 @@ create function rag.cut_versions()
 as $$
 begin
   insert into rag.passage
-    (tenant, document_id, version, range_start, range_end, heading_path, text, text_sha256, words)
-  select v.tenant, v.document_id, v.version, 0, v.body_length, '{}', null, v.body_sha256, rag.word_vector(v.body)
+    (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
+  select v.tenant, v.document_id, v.version, 0, v.body_length, '{}', null::integer, null, v.body_sha256, rag.word_vector(v.body)
   from stored v
   where v.outline = '[]'
   union all
   select
     v.tenant, v.document_id, v.version, p.range_start, p.range_end,
     array(select jsonb_array_elements_text(v.outline -> (p.piece_number - 1) -> 'headings')),
+    (v.outline -> (p.piece_number - 1) ->> 'tokens')::integer,
     p.text, sha256(rag.utf8(p.text)), rag.word_vector(p.text)
   from stored v
   cross join lateral (

@@ -169,6 +169,8 @@ def test_where_a_body_is_cut_is_no_part_of_what_it_says(store: Database) -> None
         [{"end": 60, "headings": []}, {"end": 50, "headings": []}, {"end": 116, "headings": []}],
         [{"end": 1e9, "headings": []}, {"end": 116, "headings": []}],
         [{"end": 2.5, "headings": []}, {"end": 116, "headings": []}],
+        [{"end": 116, "headings": [], "tokens": -1}],
+        [{"end": 116, "headings": [], "tokens": "1"}],
         [None, {"end": 116, "headings": []}],
         [{"end": 116, "headings": ["x"] * 21}],
         [{"end": 116, "headings": ["x" * 1001]}],
@@ -187,6 +189,15 @@ def test_an_outline_that_does_not_fit_the_body_is_refused_by_the_function_and_by
             "insert into rag.version (tenant, document_id, version, body, outline) values ('acme', 'X', 1, %s, %s)",
             [RULE + EXCEPTION + REST, json.dumps(broken)],
         )
+
+
+def test_tokens_are_what_the_loader_counted_or_words_and_punctuation(store: Database) -> None:
+    counted = [{**part, "tokens": 7} for part in outline(RULE, EXCEPTION, REST)]
+    load(store, policy(outline=[counted[0], outline(RULE, EXCEPTION)[1], counted[2]]))
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        found = connection.execute("select tokens from rag_api.passage order by range_start").fetchall()
+    assert found == [(7,), (9,), (7,)]
 
 
 def test_nobody_who_loads_can_make_a_passage(shared_store: Database) -> None:

@@ -59,7 +59,7 @@ INSERTABLE = {
     ("rag.span", "rag_curator"): "document_id fact occurrence quote span_id tenant version",
     ("rag.contract", "rag_curator"): "content question_id tenant version",
     ("rag.passage", "rag_recorder"): (
-        "document_id heading_path range_end range_start tenant text text_sha256 version words"
+        "document_id heading_path range_end range_start tenant text text_sha256 tokens version words"
     ),
     ("rag.packet", "rag_recorder"): (
         "case_facts contract_pinned contract_tenant contract_version k known_at method missing outcome preimage query"
