@@ -11,6 +11,7 @@ from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
 from rag_sql._models import (
     Approval,
     Claim,
+    ContextPassage,
     Contract,
     Decision,
     Evidence,
@@ -20,10 +21,20 @@ from rag_sql._models import (
     Review,
     Source,
     Span,
+    Trace,
     Verdict,
     Witness,
 )
-from rag_sql._rows import AddedSpan, Candidate, Change, LoadedDocument, NearestPassage, PropositionOccurrence
+from rag_sql._rows import (
+    AddedSpan,
+    Candidate,
+    Change,
+    Citation,
+    Finding,
+    LoadedDocument,
+    NearestPassage,
+    PropositionOccurrence,
+)
 from rag_sql._store import EvidenceStore
 from rag_sql._tenant import Tenant
 
@@ -32,13 +43,16 @@ __all__ = [
     "Approval",
     "Candidate",
     "Change",
+    "Citation",
     "Claim",
+    "ContextPassage",
     "Contract",
     "Decision",
     "DraftRequest",
     "Drafter",
     "Evidence",
     "EvidenceStore",
+    "Finding",
     "LoadedDocument",
     "NearestPassage",
     "Outcome",
@@ -49,6 +63,7 @@ __all__ = [
     "Source",
     "Span",
     "Tenant",
+    "Trace",
     "Verdict",
     "Witness",
     "draft",

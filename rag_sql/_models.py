@@ -14,6 +14,7 @@ from rag_sql import _evidence
 __all__ = [
     "Approval",
     "Claim",
+    "ContextPassage",
     "Contract",
     "Decision",
     "Evidence",
@@ -23,6 +24,7 @@ __all__ = [
     "Review",
     "Source",
     "Span",
+    "Trace",
     "Verdict",
     "Witness",
 ]
@@ -345,6 +347,69 @@ class Packet(Evidence):
             return _evidence.verify(self.document)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             return [f"the packet is malformed: {error!r}"]
+
+
+@dataclass(frozen=True)
+class ContextPassage:
+    """A passage as it is handed to a model, under its label.
+
+    Attributes
+    ----------
+    label : str
+        ``P1``, ``P2``, ...: what an answer cites.
+    added_as : str
+        ``witness`` (it covers a required fact), ``selected``, or ``neighbour`` of a selected one.
+    tenant, document_id, version, range_start, range_end : str, str, int, int, int
+        Its place.
+    heading_path : tuple of str
+        Headings above it, outermost first.
+    text : str
+    """
+
+    label: str
+    added_as: str
+    tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int
+    heading_path: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What is handed to a model, as it was recorded.
+
+    Attributes
+    ----------
+    trace_id, packet_id : str
+    outcome : Outcome
+        The outcome on this context: what was lost to the budget is missing.
+    missing : tuple of str
+        Required facts without a witness in the context, in contract order.
+    context : tuple of ContextPassage
+        In the order of their labels.
+    """
+
+    trace_id: str
+    packet_id: str
+    outcome: Outcome
+    missing: tuple[str, ...]
+    context: tuple[ContextPassage, ...]
+
+    @classmethod
+    def _from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(
+            trace_id=value["trace_id"],
+            packet_id=value["packet_id"],
+            outcome=Outcome(value["outcome"]),
+            missing=tuple(value["missing"]),
+            context=tuple(
+                ContextPassage(**{**passage, "heading_path": tuple(passage["heading_path"])})
+                for passage in value["context"]
+            ),
+        )
 
 
 @dataclass(frozen=True)

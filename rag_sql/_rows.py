@@ -11,8 +11,10 @@ __all__ = [
     "AttributeRow",
     "Candidate",
     "Change",
+    "Citation",
     "ClauseRow",
     "ContractRow",
+    "Finding",
     "LoadedDocument",
     "NearestPassage",
     "PacketRow",
@@ -65,6 +67,50 @@ class Change:
     subject: str
     was: str
     is_now: str
+
+
+@dataclass(frozen=True)
+class Citation:
+    """The stored document behind a label of a trace: what may be shown as a citation.
+
+    Attributes
+    ----------
+    label, tenant, document_id, version, range_start, range_end : str, str, str, int, int, int
+        The label and the place of the passage.
+    title, url : str or None
+        As stored; ``url`` is the stored source where that is an http or https address, never anything an answer says.
+    """
+
+    label: str
+    tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int
+    title: str | None
+    url: str | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Where a required passage was lost, or a label that nobody handed over.
+
+    Attributes
+    ----------
+    finding : str
+        ``retrieval_miss``, ``context_loss`` or ``unknown_citation``.
+    tenant, document_id, version, range_start : str, str, int, int, or None each
+        The required passage that was lost.
+    label : str or None
+        The unknown label.
+    """
+
+    finding: str
+    tenant: str | None
+    document_id: str | None
+    version: int | None
+    range_start: int | None
+    label: str | None
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,35 @@ CHECK_CLAIMS = _statement(
 
 PACKET_DOCUMENT = _statement("select rag_api.packet_document(p_packet_id => cast(:packet_id as uuid))")
 
+RECORD_TRACE = _statement(
+    "select rag_api.record_trace(p_packet_id => cast(:packet_id as uuid), p_budget => :budget,"
+    " p_neighbours => :neighbours, p_candidates => :candidates)"
+)
+
+RECORD_ANSWER = _statement(
+    "select rag_api.record_answer(p_trace_id => cast(:trace_id as uuid), p_answer => :answer,"
+    " p_citations => :citations, p_model => :model, p_prompt_version => :prompt_version)"
+)
+
+CITE = _statement(
+    "select label, tenant, document_id, version, range_start, range_end, title, url"
+    " from rag_api.cite(p_trace_id => cast(:trace_id as uuid), p_labels => :labels)"
+)
+
+DIAGNOSE_TRACE = _statement(
+    "select finding, tenant, document_id, version, range_start, label from rag_api.diagnose_trace("
+    "p_trace_id => cast(:trace_id as uuid), p_required => array("
+    "select row(p.tenant, p.document_id, p.version, p.range_start, p.range_end)::rag.source_ref"
+    " from jsonb_to_recordset(cast(:required as jsonb)) as p(tenant text, document_id text, version integer,"
+    " range_start integer, range_end integer)))"
+)
+
+DIAGNOSE_IDS = _statement(
+    "select finding, id from rag_api.diagnose_ids(p_required => cast(:required as text[]),"
+    " p_retrieved => cast(:retrieved as text[]), p_context => cast(:context as jsonb),"
+    " p_citations => cast(:citations as text[]))"
+)
+
 REVIEW_PACKET = _statement(
     "select position, claim, verdict, reason, evidence_digest, draft_digest, shown_digest"
     " from rag_api.review_packet(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb))"

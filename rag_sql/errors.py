@@ -44,7 +44,10 @@ __all__ = [
     "StaleApproval",
     "TenantNotBound",
     "TenantRequired",
+    "TraceAnswered",
+    "TraceNotFound",
     "UnknownContractVersion",
+    "UnknownLabel",
     "UnknownLogin",
     "UnsuitableDatabase",
     "UnsupportedQuestion",
@@ -215,6 +218,24 @@ class NothingLicensed(RagSqlError):
     """A draft of which no claim is licensed cannot be approved."""
 
     sqlstate = "RS053"
+
+
+class TraceNotFound(RagSqlError):
+    """There is no such trace, or it is not this tenant's."""
+
+    sqlstate = "RS054"
+
+
+class UnknownLabel(RagSqlError):
+    """A label under which nothing was handed over was to be shown as a citation."""
+
+    sqlstate = "RS055"
+
+
+class TraceAnswered(RagSqlError):
+    """A trace has its answer; another one belongs to another trace."""
+
+    sqlstate = "RS056"
 
 
 class ConcurrentDecision(RagSqlError):

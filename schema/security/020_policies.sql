@@ -177,4 +177,52 @@ create policy approval_fence_select on rag.approval as restrictive for select to
 create policy approval_fence_insert on rag.approval as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.tenant()));
 
+-- trace
+create policy trace_select on rag.trace for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_insert on rag.trace for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy trace_audit on rag.trace for select to rag_auditor
+  using (true);
+create policy trace_fence_select on rag.trace as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_fence_insert on rag.trace as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- trace_candidate
+create policy trace_candidate_select on rag.trace_candidate for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_candidate_insert on rag.trace_candidate for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy trace_candidate_audit on rag.trace_candidate for select to rag_auditor
+  using (true);
+create policy trace_candidate_fence_select on rag.trace_candidate as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_candidate_fence_insert on rag.trace_candidate as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- trace_passage
+create policy trace_passage_select on rag.trace_passage for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_passage_insert on rag.trace_passage for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy trace_passage_audit on rag.trace_passage for select to rag_auditor
+  using (true);
+create policy trace_passage_fence_select on rag.trace_passage as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_passage_fence_insert on rag.trace_passage as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- trace_answer
+create policy trace_answer_select on rag.trace_answer for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_answer_insert on rag.trace_answer for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy trace_answer_audit on rag.trace_answer for select to rag_auditor
+  using (true);
+create policy trace_answer_fence_select on rag.trace_answer as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_answer_fence_insert on rag.trace_answer as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
 reset role;

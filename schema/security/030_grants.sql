@@ -12,7 +12,8 @@ grant select on rag_auth.membership to rag_binder;
 
 grant select on
   rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.span, rag.contract,
-  rag.packet, rag.packet_source, rag.packet_span, rag.approval
+  rag.packet, rag.packet_source, rag.packet_span, rag.approval,
+  rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer
   to rag_reader, rag_auditor;
 
 -- Which migration the tables stand at; no tenant's data.
@@ -43,6 +44,14 @@ grant insert (
   tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims,
   reviewer_name, note
 ) on rag.approval to rag_recorder;
+grant insert (tenant, packet_id, budget, neighbours, outcome, missing) on rag.trace to rag_recorder;
+grant insert (
+  tenant, trace_id, position, score, document_tenant, document_id, version, range_start, eligible, reason
+) on rag.trace_candidate to rag_recorder;
+grant insert (
+  tenant, trace_id, position, label, added_as, left_out, tokens, document_tenant, document_id, version, range_start
+) on rag.trace_passage to rag_recorder;
+grant insert (tenant, trace_id, prompt_version, model, answer_sha256, citations) on rag.trace_answer to rag_recorder;
 
 -- The reserved tenant. Here and not in tables/, because only the policies let even the owner write.
 insert into rag.tenant (tenant) values ('public') on conflict do nothing;

@@ -26,6 +26,8 @@ DEFINERS = {
         "rag_recorder",
     ),
     ("rag_api.approve(uuid,jsonb,bytea,text,text,text)", "rag_recorder"),
+    ("rag_api.record_trace(uuid,integer,integer,integer)", "rag_recorder"),
+    ("rag_api.record_answer(uuid,text,text[],text,text)", "rag_recorder"),
 }
 
 #: Every policy whose condition is `true`, with the role it is for.
@@ -47,6 +49,10 @@ OPEN_POLICIES = {
     ("rag.packet_source", "packet_source_audit", "rag_auditor"),
     ("rag.packet_span", "packet_span_audit", "rag_auditor"),
     ("rag.approval", "approval_audit", "rag_auditor"),
+    ("rag.trace", "trace_audit", "rag_auditor"),
+    ("rag.trace_candidate", "trace_candidate_audit", "rag_auditor"),
+    ("rag.trace_passage", "trace_passage_audit", "rag_auditor"),
+    ("rag.trace_answer", "trace_answer_audit", "rag_auditor"),
 }
 
 #: Columns that a statement may insert, by table and role; nobody is granted a whole table.
@@ -72,6 +78,14 @@ INSERTABLE = {
     ("rag.approval", "rag_recorder"): (
         "claims decision decision_number draft_digest evidence_digest note packet_id reviewer_name shown_digest tenant"
     ),
+    ("rag.trace", "rag_recorder"): "budget missing neighbours outcome packet_id tenant",
+    ("rag.trace_candidate", "rag_recorder"): (
+        "document_id document_tenant eligible position range_start reason score tenant trace_id version"
+    ),
+    ("rag.trace_passage", "rag_recorder"): (
+        "added_as document_id document_tenant label left_out position range_start tenant tokens trace_id version"
+    ),
+    ("rag.trace_answer", "rag_recorder"): "answer_sha256 citations model prompt_version tenant trace_id",
 }
 INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSERTABLE.items() if role == "rag_curator"}
 
@@ -82,6 +96,12 @@ COLUMNS_WITH_STATISTICS = {
         for table in ("tenant", "attribute", "version", "passage", "withdrawal", "span", "contract")
     ),
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
+    *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
+    *(
+        f"rag.{table}.{column}"
+        for table in ("trace_candidate", "trace_passage")
+        for column in ("document_tenant", "document_id")
+    ),
     *(
         f"rag.{table}.document_id"
         for table in ("version", "passage", "withdrawal", "span", "packet_source", "packet_span")

@@ -16,7 +16,17 @@ from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
 
 EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", "rag_auth.membership"})
 CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
-RECORDED = ("rag.passage", "rag.packet", "rag.packet_source", "rag.packet_span", "rag.approval")
+RECORDED = (
+    "rag.trace",
+    "rag.trace_candidate",
+    "rag.trace_passage",
+    "rag.trace_answer",
+    "rag.passage",
+    "rag.packet",
+    "rag.packet_source",
+    "rag.packet_span",
+    "rag.approval",
+)
 
 #: The view of the tenants that a login may bind, whichever it asserts; it shows no evidence.
 OWN_TENANTS = "rag_api.membership"

@@ -86,9 +86,10 @@ class Target:
     length: int
     question_id: str
     packet_id: str
+    trace_id: str
 
 
-NOTHING = Target(179, "no-such-question", "00000000-0000-4000-8000-000000000000")
+NOTHING = Target(179, "no-such-question", *["00000000-0000-4000-8000-000000000000"] * 2)
 
 _DOCUMENT = {"acme": ("HOLD-7", 2), "northwind": ("PRIVATE", 1), "public": ("GW-241", 3), "nowhere": ("NO-SUCH", 2)}
 
@@ -139,6 +140,24 @@ INSERTS: dict[str, LiteralString] = {
         "insert into rag.packet_span (tenant, packet_id, position, document_tenant, document_id, version, span_id)"
         " values (%(tenant)s, %(packet_id)s, 1, 'public', 'GW-241', 3, 's1')"
     ),
+    "rag.trace": (
+        "insert into rag.trace (tenant, packet_id, budget, neighbours, outcome, missing)"
+        " values (%(tenant)s, %(packet_id)s, 1, 1, 'AskForEvidence', '{}')"
+    ),
+    "rag.trace_candidate": (
+        "insert into rag.trace_candidate"
+        " (tenant, trace_id, position, score, document_tenant, document_id, version, range_start, eligible)"
+        " values (%(tenant)s, %(trace_id)s, 99, 1, 'public', 'GW-241', 3, 0, true)"
+    ),
+    "rag.trace_passage": (
+        "insert into rag.trace_passage"
+        " (tenant, trace_id, position, label, added_as, tokens, document_tenant, document_id, version, range_start)"
+        " values (%(tenant)s, %(trace_id)s, 99, 'P99', 'selected', 1, 'public', 'GW-241', 3, 0)"
+    ),
+    "rag.trace_answer": (
+        "insert into rag.trace_answer (tenant, trace_id, prompt_version, model, answer_sha256, citations)"
+        " values (%(tenant)s, %(trace_id)s, 'x', 'x', 'x', '{}')"
+    ),
     "rag.approval": (
         "insert into rag.approval"
         " (tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims)"
@@ -160,11 +179,13 @@ CALLS: dict[str, str] = {
     "_comparable": "select rag_api._comparable('number', 'x', '2.50')",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
+    "_context": "select * from rag_api._context(%(tenant)s, %(packet_id)s, 1000, 1)",
     "_declare_attributes": "select rag_api._declare_attributes(array['x'])",
     "_differences": "select * from rag_api._differences(%(tenant)s, %(documents)s::jsonb -> 0, '\\x00')",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_is_name": "select rag_api._is_name('\"x\"')",
+    "_missing_in_context": f"select rag_api._missing_in_context(%(tenant)s, %(packet_id)s, {_SELECTION})",
     "_number": "select rag_api._number(1)",
     "_occurrences": "select * from rag_api._occurrences(%(tenant)s, %(question_id)s, 1)",
     "_packet": "select * from rag_api._packet(%(packet_id)s)",
@@ -178,6 +199,7 @@ CALLS: dict[str, str] = {
     "_span_problems": "select * from rag_api._span_problems(cast(%(spans)s as jsonb) -> 0)",
     "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
     "_text": "select rag_api._text('x')",
+    "_trace": "select * from rag_api._trace(%(trace_id)s)",
     "_utc": "select rag_api._utc('2026-01-01')",
     "_verdicts": f"select * from rag_api._verdicts({_CONTRACT}, {_SELECTION},"
     " array(select s from rag.span s), %(claims)s)",
@@ -192,8 +214,11 @@ CALLS: dict[str, str] = {
     "bind": "select rag_api.bind(%(tenant)s)",
     "candidates": "select * from rag_api.candidates(%(query)s, %(case)s, 9)",
     "check_claims": f"select * from rag_api.check_claims({_CONTRACT}, {_SELECTION}, %(claims)s)",
+    "cite": "select * from rag_api.cite(%(trace_id)s, '{P1}')",
     "corpus_fingerprint": "select rag_api.corpus_fingerprint()",
     "decide": f"select * from rag_api.decide({_REQUEST})",
+    "diagnose_ids": "select * from rag_api.diagnose_ids('{a}', '{}', '{}', '{}')",
+    "diagnose_trace": f"select * from rag_api.diagnose_trace(%(trace_id)s, {_SELECTION})",
     "draft_preimage": "select rag_api.draft_preimage(%(claims)s)",
     "eligibility": "select * from rag_api.eligibility(%(case)s)",
     "eligible": "select * from rag_api.eligible(%(case)s)",
@@ -207,6 +232,8 @@ CALLS: dict[str, str] = {
     "packet_document": "select rag_api.packet_document(%(packet_id)s)",
     "proposition_occurrences": "select * from rag_api.proposition_occurrences(%(question_id)s)",
     "ranking": "select * from rag_api.ranking(%(query)s, %(case)s)",
+    "record_answer": "select rag_api.record_answer(%(trace_id)s, 'x', '{}', 'x', 'x')",
+    "record_trace": "select rag_api.record_trace(%(packet_id)s)",
     "record_packet": f"select rag_api.record_packet({_REQUEST})",
     "require_approval": "select * from rag_api.require_approval(%(packet_id)s, %(claims)s)",
     "review_packet": "select * from rag_api.review_packet(%(packet_id)s, %(claims)s)",
@@ -231,6 +258,7 @@ PURE = {
     "_stated_time",
     "_text",
     "_utc",
+    "diagnose_ids",
     "draft_preimage",
 }
 
@@ -346,6 +374,11 @@ def prepare(database: Database) -> None:
             )
         with _as(database, reader, tenant) as cursor:
             cursor.execute("select rag_api.record_packet(%(question)s, 'Gateway ' || %(t)s, '{}', 3)", values)
+            cursor.execute(
+                "select rag_api.record_answer((rag_api.record_trace(p.packet_id) ->> 'trace_id')::uuid,"
+                " %(t)s || ' answer', array[%(t)s || ' label'], %(t)s || ' model', 'x') from rag.packet p",
+                values,
+            )
         with _as(database, reviewer, tenant) as cursor:
             cursor.execute(
                 "select rag_api.approve(p.packet_id, c, r.shown_digest, 'approved', %(t)s || ' name', %(t)s || ' note')"
@@ -372,11 +405,12 @@ def assert_tenant(cursor: Cursor, tenant: str | None) -> None:
 def targets(connection: Connection) -> dict[str, Target]:
     """What the strangers will be after, by tenant; `nowhere` is what does not exist."""
     found = {"nowhere": NOTHING}
-    for tenant, length, question_id, packet_id in connection.execute(
-        "select p.tenant, v.body_length, p.question_id, p.packet_id::text"
-        " from rag.packet p join rag.version v on v.tenant = p.tenant and v.document_id in ('HOLD-7', 'PRIVATE')"
+    for tenant, length, question_id, packet_id, trace_id in connection.execute(
+        "select p.tenant, v.body_length, p.question_id, p.packet_id::text, t.trace_id::text"
+        " from rag.packet p join rag.trace t on t.tenant = p.tenant and t.packet_id = p.packet_id"
+        " join rag.version v on v.tenant = p.tenant and v.document_id in ('HOLD-7', 'PRIVATE')"
     ):
-        found[tenant] = Target(length, question_id, packet_id)
+        found[tenant] = Target(length, question_id, packet_id, trace_id)
     return found
 
 
@@ -517,6 +551,7 @@ def arguments(known: dict[str, Target], tenant: str) -> dict[str, Any]:
         "length": target.length,
         "question_id": target.question_id,
         "packet_id": target.packet_id,
+        "trace_id": target.trace_id,
         "claims": CLAIMS % place,
         "content": CONTENT % {"t": "x"},
         "documents": f'[{{"id": "{document_id}", "version": {version}, "body": "x", "applies_to": {{"kind": ["1"]}}}}]',
@@ -580,7 +615,7 @@ _CHANGING = re.compile(
 
 def _scrub(text: str, values: dict[str, Any] | None) -> str:
     """Without the caller's own words, numbers of packets, and times: what is left must not tell victims apart."""
-    for name in ("claims", "packet_id", "document_id", "question_id", "tenant"):
+    for name in ("claims", "packet_id", "trace_id", "document_id", "question_id", "tenant"):
         if values is not None:
             text = re.sub(rf"(?<![\w-]){re.escape(str(values[name]))}(?![\w-])", f"<{name}>", text)
     return _CHANGING.sub("<changing>", text)
