@@ -18,6 +18,7 @@ __all__ = [
     "AppendOnly",
     "BindingLost",
     "ConcurrentDecision",
+    "ConnectionLost",
     "ContractConflict",
     "DatabaseTooNew",
     "EmbeddedUnavailable",
@@ -35,8 +36,10 @@ __all__ = [
     "NothingLicensed",
     "PacketNotFound",
     "PresentationChanged",
+    "QuoteCutsCharacter",
     "QuoteNotFound",
     "RagSqlError",
+    "ReadOnlyServer",
     "Rejected",
     "RoleNotAdministrable",
     "SpanConflict",
@@ -109,7 +112,7 @@ class NotAllowed(RagSqlError):
 
 
 class InvalidRequest(RagSqlError):
-    """A query without a word, a K outside 1 to 1,000, an unknown decision, or a text that PostgreSQL cannot hold."""
+    """A query without a word, a K outside 1 to 1,000, an unknown decision, or a text too long or not to be stored."""
 
     sqlstate = "RS010"
 
@@ -168,6 +171,12 @@ class SpanConflict(RagSqlError):
     sqlstate = "RS025"
 
 
+class QuoteCutsCharacter(RagSqlError):
+    """A span's quotation begins or ends inside a character, such as between a letter and its accent."""
+
+    sqlstate = "RS026"
+
+
 class InvalidContract(RagSqlError):
     """A contract is malformed."""
 
@@ -181,7 +190,7 @@ class ContractConflict(RagSqlError):
 
 
 class InvalidClaims(RagSqlError):
-    """The claims of a draft are malformed, or there are none."""
+    """The claims of a draft are malformed or too many, or there are none."""
 
     sqlstate = "RS040"
 
@@ -257,7 +266,7 @@ class UnsuitableDatabase(RagSqlError):
 
 
 class UnknownLogin(RagSqlError):
-    """A tenant cannot be granted: no such login or tenant, or row-level security does not hold the login."""
+    """A tenant cannot be granted or revoked: no such login or tenant, or row-level security does not hold the login."""
 
     sqlstate = "RS083"
 
@@ -276,6 +285,14 @@ class DatabaseTooNew(RagSqlError):
 
 class BindingLost(RagSqlError):
     """The transaction in which the tenant was bound has ended, or the connection commits every statement."""
+
+
+class ReadOnlyServer(RagSqlError):
+    """Something was to be stored where nothing can be: on a standby, or in a read-only transaction."""
+
+
+class ConnectionLost(RagSqlError):
+    """The server cannot be reached, or the connection to it ended; nothing of the open transaction is stored."""
 
 
 class EmbeddedUnavailable(RagSqlError):
@@ -312,12 +329,50 @@ BY_SQLSTATE: dict[str, type[RagSqlError]] = {
     cls.sqlstate: cls for cls in RagSqlError.__subclasses__() if cls.sqlstate is not None
 }
 
-#: Constraints that a caller can meet although the functions validate first, by name.
+#: Constraints that a caller can meet, by name: because somebody else was quicker, or inserts without the functions.
 BY_CONSTRAINT: dict[str, type[RagSqlError]] = {
     "approval_key": ConcurrentDecision,
     "version_key": VersionConflict,
     "contract_key": ContractConflict,
+    "span_key": SpanConflict,
     "tenant_is_slug": InvalidRequest,
+    "withdrawal_withdrawn_from_is_in_range": InvalidRequest,
+    "withdrawal_note_fits": InvalidRequest,
+    "version_is_positive": InvalidDocument,
+    "version_document_id_fits": InvalidDocument,
+    "version_document_id_is_printable": InvalidDocument,
+    "version_body_fits": InvalidDocument,
+    "version_title_fits": InvalidDocument,
+    "version_source_fits": InvalidDocument,
+    "version_metadata_fits": InvalidDocument,
+    "version_metadata_is_object": InvalidDocument,
+    "version_applies_to_fits": InvalidDocument,
+    "version_applies_to_is_canonical": InvalidDocument,
+    "version_effective_from_is_in_range": InvalidDocument,
+    "span_quote_is_not_empty": InvalidDocument,
+    "span_quote_fits": InvalidDocument,
+    "span_id_fits": InvalidDocument,
+    "span_id_is_printable": InvalidDocument,
+    "span_fact_fits": InvalidDocument,
+    "span_fact_is_printable": InvalidDocument,
+    "span_occurrence_is_in_range": InvalidDocument,
+    "contract_version_is_positive": InvalidContract,
+    "contract_question_id_fits": InvalidContract,
+    "contract_question_id_is_printable": InvalidContract,
+    "contract_content_fits": InvalidContract,
+}
+
+#: Errors of PostgreSQL itself that have one meaning for a store, by class of the driver, with what to do.
+_OF_THE_SERVER: dict[type[psycopg.Error], tuple[type[RagSqlError], str]] = {
+    psycopg.errors.UntranslatableCharacter: (InvalidRequest, ""),  # a NUL character, escaped in JSON
+    psycopg.errors.ReadOnlySqlTransaction: (
+        ReadOnlyServer,
+        "A standby decides and explains. To record, load or approve, use the primary's database URL.",
+    ),
+    psycopg.errors.AdminShutdown: (
+        ConnectionLost,
+        "What was not committed is not stored. When the server answers again, look what is there, and repeat.",
+    ),
 }
 
 
@@ -325,16 +380,20 @@ def from_driver(error: psycopg.Error) -> RagSqlError | None:
     """The error of ours that a driver error stands for, or None."""
     diag = error.diag
     cls = BY_SQLSTATE.get(error.sqlstate or "") or BY_CONSTRAINT.get(diag.constraint_name or "")
-    if isinstance(error, psycopg.errors.UntranslatableCharacter) or (
-        isinstance(error, psycopg.DataError) and error.sqlstate is None
-    ):
-        cls = InvalidRequest  # a NUL character, escaped in JSON or bare
+    hint = diag.message_hint or ""
+    if type(error) in _OF_THE_SERVER:
+        cls, hint = _OF_THE_SERVER[type(error)]
+    elif error.sqlstate is None and isinstance(error, psycopg.DataError):
+        cls = InvalidRequest  # a NUL character, bare
+    elif error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+        # Of libpq: no server answered, or it went away without a word.
+        cls, hint = _OF_THE_SERVER[psycopg.errors.AdminShutdown]
     if cls is None:
         return None
     return cls(
-        diag.message_primary or str(error),
+        diag.message_primary or str(error).strip(),
         detail=diag.message_detail or "",
-        hint=diag.message_hint or "",
+        hint=hint,
         column=diag.column_name or "",
         table=diag.table_name or "",
         datatype=diag.datatype_name or "",

@@ -171,79 +171,6 @@ def test_a_reviewer_at_a_terminal_is_asked(gateway: Database) -> None:
     assert "approved: decision 1" in out
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "line", "words"),
-    [
-        ("a.md", "---\nid: A\nversion: one\n---\nText.\n", 3, "version: must be a whole number"),
-        ("a.md", "---\nid: A\ntenant: northwind\n---\nText.\n", 3, "is a document of tenant 'northwind'"),
-        ("a.md", "---\nid: A\nid: B\n---\nText.\n", 3, "stands more than once"),
-        ("a.md", "---\nid: A\n", 1, "the front matter has no end"),
-        (
-            "a.md",
-            "---\nid: A\nspans:\n  - id: s\n    fact: f\n    quote: Not there\n---\nText.\n",
-            6,
-            "not in the body",
-        ),
-        ("a.md", "---\nspans:\n  - {id: s, fact: f, quote: t}\n---\nt t\n", 3, "more than once"),
-        ("a.jsonl", '{"id": "A", "version": 1, "body": "x"}\n{"id": "B", "version": 1}\n', 2, "body: must be a text"),
-        ("a.jsonl", '{"id": "A", "version": 1, "body": "x"}\nnot json\n', 2, "not JSON"),
-    ],
-)
-def test_a_bad_file_is_refused_with_file_line_and_reason_and_nothing_is_loaded(
-    gateway: Database, tmp_path: Path, name: str, content: str, line: int, words: str
-) -> None:
-    (tmp_path / "0-good.md").write_text("A good document.\n")
-    (tmp_path / name).write_text(content)
-    result = rag_sql("load", tmp_path, "-t", "acme", "--atomic", url=gateway.url("acme_curator"))
-    assert result.returncode == 1
-    assert f"{tmp_path / name}:{line}: " in result.stderr
-    assert words in result.stderr
-    assert "Traceback" not in result.stderr
-    with gateway.tenant("acme_reader") as acme:
-        assert "0-good" not in {
-            row.document_id
-            for row in acme.explain(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=1)
-        }
-
-
-def test_a_bad_contract_is_refused_with_its_line(gateway: Database, tmp_path: Path) -> None:
-    path = tmp_path / "contract.yaml"
-    path.write_text("question: q\nversion: 1\ncase: []\nfacts:\n  - fact: f\n    propositions:\n      - quote: q\n")
-    result = rag_sql("contract", "add", path, "-t", "acme", url=gateway.url("acme_curator"))
-    assert result.returncode == 1
-    assert f"{path}:7: " in result.stderr
-    assert "at least one licensed clause" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["ask", QUESTION], 2),
-        (["ask", QUESTION, "--query", "x", "--case", "model"], 2),
-        (["ask", QUESTION, "--query", "x", "--case", "model=G2", "--case", "model=G3"], 2),
-        (["packet", "show", "not-a-uuid", "-t", "acme"], 2),
-        (["packet", "verify", "/nowhere/packet.json"], 2),
-        (["packet", "show", "00000000-0000-0000-0000-000000000000", "-t", "acme"], 1),
-        (["ask", QUESTION, "--query", "x", "-t", "acme"], 1),
-        (["ask", QUESTION, "--query", "x", "-t", "northwind"], 1),
-        (["load", "/nowhere", "-t", "acme"], 1),
-        (["nonsense"], 2),
-        (["ask", QUESTION, "--query", "x", "-t", ""], 2),
-        (["ask", QUESTION, "--query", "x", "--database-url", ""], 2),
-        (["ask", QUESTION, "--query", "x", "-k", "99999999999"], 1),
-        (["ask", QUESTION, "--query", "x", "--contract-version", "99999999999"], 1),
-        (["status", "--database-url", "mysql://x@y/z"], 1),
-        (["status", "--database-url", "sqlite:///x"], 1),
-        (["approve", "00000000-0000-0000-0000-000000000000", "-t", "acme", "--check", "--reject"], 2),
-    ],
-)
-def test_mistakes_end_with_a_code_and_no_traceback(shared_gateway: Database, arguments: list[str], code: int) -> None:
-    result = rag_sql(*arguments, url=shared_gateway.url("acme_reader"))
-    assert result.returncode == code, result.stderr
-    assert result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_the_program_ends_quietly_when_nobody_reads_on_and_in_words_when_it_fails(shared_gateway: Database) -> None:
     """As a process: what the entry point does."""
     program = [sys.executable, "-c", "from rag_sql.cli import main; main()"]
@@ -298,18 +225,3 @@ def test_what_changed_since_is_shown_to_the_reviewer(gateway: Database) -> None:
 def test_a_folder_without_documents_is_refused(gateway: Database, tmp_path: Path) -> None:
     result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
     assert (result.returncode, "no Markdown" in result.stderr) == (1, True)
-
-
-def test_a_key_that_is_nearly_one_of_ours_is_refused(gateway: Database, tmp_path: Path) -> None:
-    """Kept as metadata, it would widen the document to every case."""
-    (tmp_path / "a.md").write_text("---\nid: A\napplies-to: {model: G2}\n---\nText.\n")
-    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
-    assert result.returncode == 1
-    assert f"{tmp_path / 'a.md'}:3: applies-to is no key; is applies_to meant?" in result.stderr
-
-
-def test_a_server_that_is_not_there_is_an_error_in_words() -> None:
-    result = rag_sql("ask", QUESTION, "--query", "x", url="postgresql://nobody@127.0.0.1:1/none")
-    assert result.returncode == 1
-    assert "Traceback" not in result.stderr
-    assert "127.0.0.1" in result.stderr
