@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
 
 import psycopg
 import sqlalchemy.exc
@@ -62,7 +61,8 @@ class RagSqlError(Exception):
     Attributes
     ----------
     sqlstate : str or None
-        Five characters of class ``RS``; None where no server was involved. Fixed for each class.
+        Five characters of class ``RS``, fixed for each class that has them. Where an error of PostgreSQL's own stands
+        for one of ours, its code; None where no server was involved.
     message, detail, hint : str
         What happened, what exactly, and what to do; detail and hint may be empty.
     column, table, datatype, constraint : str
@@ -70,7 +70,7 @@ class RagSqlError(Exception):
         the document, its version and the span's id. Empty where they do not apply.
     """
 
-    sqlstate: ClassVar[str | None] = None
+    sqlstate: str | None = None
 
     def __init__(
         self,
@@ -390,7 +390,7 @@ def from_driver(error: psycopg.Error) -> RagSqlError | None:
         cls, hint = _OF_THE_SERVER[psycopg.errors.AdminShutdown]
     if cls is None:
         return None
-    return cls(
+    found = cls(
         diag.message_primary or str(error).strip(),
         detail=diag.message_detail or "",
         hint=hint,
@@ -399,6 +399,8 @@ def from_driver(error: psycopg.Error) -> RagSqlError | None:
         datatype=diag.datatype_name or "",
         constraint=diag.constraint_name or "",
     )
+    found.sqlstate = cls.sqlstate or error.sqlstate
+    return found
 
 
 @contextmanager

@@ -391,11 +391,20 @@ NO_WORD = ("InvalidRequest", "RS010", "the query has no word", "Words are runs o
 ATTRIBUTES = "The contract's case attributes are: model, firmware."
 
 
-def asks(what: str, change: str, *said: str | None, verb: str = "ask", **rest: Any) -> Mistake:
+def asks(
+    what: str,
+    change: str,
+    error: str,
+    sqlstate: str | None,
+    message: str,
+    hint: str = "",
+    *,
+    verb: str = "ask",
+    exit: int = 1,  # noqa: A002 - named as the field
+) -> Mistake:
     """A question to the gateway's contract, with options that override those before."""
-    error, sqlstate, message, *hint = said
     words = f"{verb} {QUESTION} -t acme -q gateway -c model=G2 -c firmware=2.4.1 {change}"
-    return Mistake(what, words, str(error), sqlstate, str(message), *map(str, hint), login="acme_reader", **rest)
+    return Mistake(what, words, error, sqlstate, message, hint, login="acme_reader", exit=exit)
 
 
 QUESTIONS = [
