@@ -92,9 +92,11 @@ def documents(draw: st.DrawFn) -> list[Json]:
     for name in draw(st.lists(identifiers, min_size=1, max_size=4, unique=True)):
         body = f"{draw(texts)} evidence {draw(texts)}"
         spans = []
+        edges = [at for at in range(len(body) + 1) if is_whole(body, at, at)]  # a quotation has whole characters
         for span_id in draw(st.lists(identifiers, max_size=3, unique=True)):
-            start = draw(st.integers(0, len(body) - 1))
-            end = draw(st.integers(start + 1, min(start + 30, len(body))))
+            first = draw(st.integers(0, len(edges) - 2))
+            last = draw(st.integers(first + 1, min(first + 30, len(edges) - 1)))
+            start, end = edges[first], edges[last]
             spans.append(
                 {
                     "id": span_id,
@@ -259,6 +261,7 @@ def begins_none(character: str) -> bool:
     code = ord(character)
     return (
         unicodedata.category(character).startswith("M")
+        or unicodedata.category(character) == "Cn"  # a mark in a newer Unicode, perhaps
         or character in "\u200c\u200d"
         or 0x1F3FB <= code <= 0x1F3FF
         or 0xE0020 <= code <= 0xE007F

@@ -32,7 +32,7 @@ CHARACTERS = {
 }
 
 neighbours = st.sampled_from(["", *"".join(CHARACTERS.values())]) | st.characters(
-    exclude_categories=["Cs"], min_codepoint=1
+    exclude_categories=["Cs", "Cn"], min_codepoint=1
 )
 
 
