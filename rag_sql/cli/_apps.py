@@ -42,15 +42,10 @@ class Program(TyperGroup):
         try:
             # Wrong usage is shown by typer, unless it is to be JSON.
             code = super().main(words, *rest, **{**options, "standalone_mode": not as_json})
-            sys.stdout.flush()  # a pipe that nobody reads any more is met here
         except _UsageError as error:
             hint = f"{error.ctx.command_path} --help" if error.ctx else ""
             _common.print_failure({"error": "UsageError", "message": error.format_message(), "hint": hint})
             sys.exit(error.exit_code)
-        except BrokenPipeError:
-            # `rag-sql explain ... | head` ends quietly.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
         except Exception as error:
             if _common.debug:
                 raise

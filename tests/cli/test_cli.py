@@ -204,13 +204,17 @@ def test_the_program_ends_quietly_when_nobody_reads_on_and_in_words_when_it_fail
     """As a process: what the entry point does."""
     program = [sys.executable, "-c", "from rag_sql.cli import main; main()"]
     environment = {**os.environ, "RAG_SQL_DATABASE_URL": shared_gateway.url("acme_reader")}
-    explain = subprocess.Popen(
-        [*program, "explain", *ASK, "-t", "acme"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert explain.stdout is not None
-    explain.stdout.close()
-    _, said = explain.communicate(timeout=60)
-    assert said == b""
+    for form in ([], ["--json"]):
+        explain = subprocess.Popen(
+            [*program, "explain", *ASK, "-t", "acme", *form],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert explain.stdout is not None
+        explain.stdout.close()
+        _, said = explain.communicate(timeout=60)
+        assert (explain.returncode, said) == (1, b"")
     failed = subprocess.run(
         [*program, "ask", QUESTION, "-q", "x", "-t", "northwind"], env=environment, capture_output=True, check=False
     )
