@@ -80,10 +80,17 @@ def join_groups(connection: sa.Connection, login: str, groups: Sequence[str]) ->
         connection.exec_driver_sql(statement.as_string())
 
 
-def revoke_tenant(engine: sa.Engine, tenant: str, login: str) -> None:
-    """Take a tenant from a login; nothing happens where it was not granted."""
+def revoke_tenant(engine: sa.Engine, tenant: str, login: str) -> bool:
+    """Take a tenant from a login; whether it was granted.
+
+    Raises
+    ------
+    UnknownLogin
+        No such login or tenant. A login that was dropped since can still be revoked.
+    """
     with _as_owner(engine) as connection:
-        connection.execute(
+        revoked: bool = connection.execute(
             sa.text("select rag_auth.revoke_tenant(p_tenant => :tenant, p_login => :login)"),
             {"tenant": tenant, "login": login},
-        )
+        ).scalar_one()
+    return revoked

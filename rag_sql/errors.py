@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
 
 import psycopg
 import sqlalchemy.exc
@@ -19,6 +18,7 @@ __all__ = [
     "AttributeMisfit",
     "BindingLost",
     "ConcurrentDecision",
+    "ConnectionLost",
     "ContractConflict",
     "DatabaseTooNew",
     "EmbeddedUnavailable",
@@ -36,8 +36,10 @@ __all__ = [
     "NothingLicensed",
     "PacketNotFound",
     "PresentationChanged",
+    "QuoteCutsCharacter",
     "QuoteNotFound",
     "RagSqlError",
+    "ReadOnlyServer",
     "Rejected",
     "RoleNotAdministrable",
     "SpanConflict",
@@ -63,7 +65,8 @@ class RagSqlError(Exception):
     Attributes
     ----------
     sqlstate : str or None
-        Five characters of class ``RS``; None where no server was involved. Fixed for each class.
+        Five characters of class ``RS``, fixed for each class that has them. Where an error of PostgreSQL's own stands
+        for one of ours, its code; None where no server was involved.
     message, detail, hint : str
         What happened, what exactly, and what to do; detail and hint may be empty.
     column, table, datatype, constraint : str
@@ -71,7 +74,7 @@ class RagSqlError(Exception):
         the document, its version and the span's id. Empty where they do not apply.
     """
 
-    sqlstate: ClassVar[str | None] = None
+    sqlstate: str | None = None
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class NotAllowed(RagSqlError):
 
 
 class InvalidRequest(RagSqlError):
-    """A query without a word, a K outside 1 to 1,000, an unknown decision, or a text that PostgreSQL cannot hold."""
+    """A query without a word, a K outside 1 to 1,000, an unknown decision, or a text too long or not to be stored."""
 
     sqlstate = "RS010"
 
@@ -172,10 +175,16 @@ class SpanConflict(RagSqlError):
     sqlstate = "RS025"
 
 
+class QuoteCutsCharacter(RagSqlError):
+    """A span's quotation begins or ends inside a character, such as between a letter and its accent."""
+
+    sqlstate = "RS026"
+
+
 class AttributeMisfit(RagSqlError):
     """A value is none of its attribute's type: an attribute cannot be declared so, or stored values are of another."""
 
-    sqlstate = "RS026"
+    sqlstate = "RS027"
 
 
 class InvalidContract(RagSqlError):
@@ -191,7 +200,7 @@ class ContractConflict(RagSqlError):
 
 
 class InvalidClaims(RagSqlError):
-    """The claims of a draft are malformed, or there are none."""
+    """The claims of a draft are malformed or too many, or there are none."""
 
     sqlstate = "RS040"
 
@@ -285,7 +294,7 @@ class UnsuitableDatabase(RagSqlError):
 
 
 class UnknownLogin(RagSqlError):
-    """A tenant cannot be granted: no such login or tenant, or row-level security does not hold the login."""
+    """A tenant cannot be granted or revoked: no such login or tenant, or row-level security does not hold the login."""
 
     sqlstate = "RS083"
 
@@ -304,6 +313,14 @@ class DatabaseTooNew(RagSqlError):
 
 class BindingLost(RagSqlError):
     """The transaction in which the tenant was bound has ended, or the connection commits every statement."""
+
+
+class ReadOnlyServer(RagSqlError):
+    """Something was to be stored where nothing can be: on a standby, or in a read-only transaction."""
+
+
+class ConnectionLost(RagSqlError):
+    """The server cannot be reached, or the connection to it ended; nothing of the open transaction is stored."""
 
 
 class EmbeddedUnavailable(RagSqlError):
@@ -340,12 +357,50 @@ BY_SQLSTATE: dict[str, type[RagSqlError]] = {
     cls.sqlstate: cls for cls in RagSqlError.__subclasses__() if cls.sqlstate is not None
 }
 
-#: Constraints that a caller can meet although the functions validate first, by name.
+#: Constraints that a caller can meet, by name: because somebody else was quicker, or inserts without the functions.
 BY_CONSTRAINT: dict[str, type[RagSqlError]] = {
     "approval_key": ConcurrentDecision,
     "version_key": VersionConflict,
     "contract_key": ContractConflict,
+    "span_key": SpanConflict,
     "tenant_is_slug": InvalidRequest,
+    "withdrawal_withdrawn_from_is_in_range": InvalidRequest,
+    "withdrawal_note_fits": InvalidRequest,
+    "version_is_positive": InvalidDocument,
+    "version_document_id_fits": InvalidDocument,
+    "version_document_id_is_printable": InvalidDocument,
+    "version_body_fits": InvalidDocument,
+    "version_title_fits": InvalidDocument,
+    "version_source_fits": InvalidDocument,
+    "version_metadata_fits": InvalidDocument,
+    "version_metadata_is_object": InvalidDocument,
+    "version_applies_to_fits": InvalidDocument,
+    "version_applies_to_is_canonical": InvalidDocument,
+    "version_effective_from_is_in_range": InvalidDocument,
+    "span_quote_is_not_empty": InvalidDocument,
+    "span_quote_fits": InvalidDocument,
+    "span_id_fits": InvalidDocument,
+    "span_id_is_printable": InvalidDocument,
+    "span_fact_fits": InvalidDocument,
+    "span_fact_is_printable": InvalidDocument,
+    "span_occurrence_is_in_range": InvalidDocument,
+    "contract_version_is_positive": InvalidContract,
+    "contract_question_id_fits": InvalidContract,
+    "contract_question_id_is_printable": InvalidContract,
+    "contract_content_fits": InvalidContract,
+}
+
+#: Errors of PostgreSQL itself that have one meaning for a store, by class of the driver, with what to do.
+_OF_THE_SERVER: dict[type[psycopg.Error], tuple[type[RagSqlError], str]] = {
+    psycopg.errors.UntranslatableCharacter: (InvalidRequest, ""),  # a NUL character, escaped in JSON
+    psycopg.errors.ReadOnlySqlTransaction: (
+        ReadOnlyServer,
+        "A standby decides and explains. To record, load or approve, use the primary's database URL.",
+    ),
+    psycopg.errors.AdminShutdown: (
+        ConnectionLost,
+        "What was not committed is not stored. When the server answers again, look what is there, and repeat.",
+    ),
 }
 
 
@@ -353,21 +408,27 @@ def from_driver(error: psycopg.Error) -> RagSqlError | None:
     """The error of ours that a driver error stands for, or None."""
     diag = error.diag
     cls = BY_SQLSTATE.get(error.sqlstate or "") or BY_CONSTRAINT.get(diag.constraint_name or "")
-    if isinstance(error, psycopg.errors.UntranslatableCharacter) or (
-        isinstance(error, psycopg.DataError) and error.sqlstate is None
-    ):
-        cls = InvalidRequest  # a NUL character, escaped in JSON or bare
+    hint = diag.message_hint or ""
+    if type(error) in _OF_THE_SERVER:
+        cls, hint = _OF_THE_SERVER[type(error)]
+    elif error.sqlstate is None and isinstance(error, psycopg.DataError):
+        cls = InvalidRequest  # a NUL character, bare
+    elif error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+        # Of libpq: no server answered, or it went away without a word.
+        cls, hint = _OF_THE_SERVER[psycopg.errors.AdminShutdown]
     if cls is None:
         return None
-    return cls(
-        diag.message_primary or str(error),
+    found = cls(
+        diag.message_primary or str(error).strip(),
         detail=diag.message_detail or "",
-        hint=diag.message_hint or "",
+        hint=hint,
         column=diag.column_name or "",
         table=diag.table_name or "",
         datatype=diag.datatype_name or "",
         constraint=diag.constraint_name or "",
     )
+    found.sqlstate = cls.sqlstate or error.sqlstate
+    return found
 
 
 @contextmanager

@@ -1,22 +1,32 @@
 """The command line: ``rag-sql``.
 
 Exit codes: 0 sufficient, or done; 1 error; 2 usage; 3 ask for evidence; 4 unsupported question; 5 approval missing,
-rejected or stale; 6 needs decision. Errors go to standard error: code, what, and what to do.
+rejected or stale; 6 needs decision; 130 interrupted. Errors go to standard error: code, what, where and what to do;
+with ``--json`` as one JSON object on one line.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 import rag_sql
-from rag_sql.cli import _common, admin, attributes, curation, decisions, doctor, documents, listings
+from rag_sql.cli import _common, admin, attributes, completion, curation, decisions, doctor, documents, listings
 from rag_sql.cli._apps import app
 
-__all__ = ["admin", "app", "attributes", "curation", "decisions", "doctor", "documents", "listings", "main"]
+__all__ = [
+    "admin",
+    "app",
+    "attributes",
+    "completion",
+    "curation",
+    "decisions",
+    "doctor",
+    "documents",
+    "listings",
+    "main",
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -37,9 +47,4 @@ def _root(
 
 def main() -> None:
     """Entry point of ``rag-sql``."""
-    # A pipe that closes early (`rag-sql explain ... | head`) ends the program quietly.
-    try:
-        app()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    app()

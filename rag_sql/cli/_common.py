@@ -19,7 +19,7 @@ from sqlalchemy import event
 
 from rag_sql._local import LocalStore
 from rag_sql._store import EvidenceStore, make_engine
-from rag_sql.errors import NoApproval, RagSqlError, Rejected, StaleApproval, UnsupportedQuestion
+from rag_sql.errors import FileRefused, NoApproval, RagSqlError, Rejected, StaleApproval, UnsupportedQuestion
 
 __all__: list[str] = []
 
@@ -89,7 +89,7 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[P
             except (RagSqlError, sa.exc.DBAPIError, psycopg.Error) as error:
                 if debug:
                     raise
-                raise typer.Exit(report(error)) from None
+                raise typer.Exit(report(error, bool(kwargs.get("as_json")))) from None
 
         group.command(name)(guarded)
         return guarded
@@ -97,32 +97,53 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[P
     return register
 
 
-def report(error: Exception) -> int:
+def report(error: Exception, as_json: bool = False) -> int:
     """Print an error to standard error; the exit code that belongs to it."""
-    show_error(error)
+    print_failure(failure(error)) if as_json else show_error(error)
     if isinstance(error, NoApproval | Rejected | StaleApproval):
         return 5
     return 4 if isinstance(error, UnsupportedQuestion) else 1
 
 
+def failure(error: Exception) -> dict[str, Any]:
+    """An error as keys and values: what people and scripts are told about it."""
+    found: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    driver = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if isinstance(error, RagSqlError):
+        found |= {key: getattr(error, key) for key in ("sqlstate", "message", "detail", "hint")}
+        if isinstance(error, FileRefused):
+            found |= {"sqlstate": error.cause_code, "path": error.path, "line": error.line or None}
+    elif isinstance(driver, psycopg.Error):
+        diag = driver.diag
+        found = {
+            "error": type(driver).__name__,
+            "sqlstate": driver.sqlstate,
+            "message": diag.message_primary or str(driver).strip(),
+            "detail": diag.message_detail or "",
+            "hint": diag.message_hint or "",
+        }
+    elif not isinstance(error, OSError):
+        found["hint"] = "This is a fault of rag-sql: please report what `rag-sql --debug ...` prints."
+    # Where in our own SQL it arose.
+    detail = [found.get("detail", ""), *getattr(driver, "__notes__", ())]
+    return {**found, "detail": "\n".join(filter(None, detail))}
+
+
+def print_failure(found: dict[str, Any]) -> None:
+    """A failure as one JSON object on one line of standard error, every key in it."""
+    empty = {"error": "", "sqlstate": None, "message": "", "detail": "", "hint": "", "path": None, "line": None}
+    typer.echo(json.dumps({**empty, **found}, ensure_ascii=False), err=True)
+
+
 def show_error(error: Exception) -> None:
     """Print an error to standard error: code, what, where, and what to do."""
-    if isinstance(error, RagSqlError):
-        code, message, detail, hint = error.sqlstate, error.message, error.detail, error.hint
-        name = type(error).__name__
-    else:
-        driver = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        diag = driver.diag if isinstance(driver, psycopg.Error) else None
-        code = driver.sqlstate if isinstance(driver, psycopg.Error) else None
-        message = (diag.message_primary if diag else None) or str(driver).strip()
-        detail, hint = (diag.message_detail or "", diag.message_hint or "") if diag else ("", "")
-        name = type(driver).__name__
-    label = f"{name} {code}" if code else name
-    err.print(f"error: {label}: {message}", markup=False, highlight=False, soft_wrap=True)
-    for line in detail.splitlines():
-        err.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-    if hint:
-        err.print(f"hint: {hint}", markup=False, highlight=False, soft_wrap=True)
+    found = failure(error)
+    label = " ".join(filter(None, (found["error"], found.get("sqlstate"))))
+    lines = [f"error: {label}: {found['message']}", *(f"  {line}" for line in found["detail"].splitlines())]
+    if found.get("hint"):
+        lines.append(f"hint: {found['hint']}")
+    for line in lines:
+        err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @event.listens_for(sa.pool.Pool, "connect")

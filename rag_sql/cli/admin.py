@@ -139,5 +139,10 @@ def tenant_revoke(
 ) -> None:
     """Take a tenant from a login."""
     with open_engine(database_url, home, install=True) as (engine, _):
-        _admin.revoke_tenant(engine, name, login)
-    print_json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may no longer assert {name}")
+        revoked = _admin.revoke_tenant(engine, name, login)
+    if as_json:
+        print_json({"tenant": name, "login": login, "revoked": revoked})
+    else:
+        out.print(
+            f"{login} may no longer assert {name}" if revoked else f"{login} could not assert {name} before either"
+        )

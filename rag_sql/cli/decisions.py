@@ -32,7 +32,7 @@ from rag_sql.cli._common import (
     pairs,
     print_json,
 )
-from rag_sql.errors import InvalidClaims, PresentationChanged
+from rag_sql.errors import EvidenceInsufficient, InvalidClaims, PresentationChanged
 
 __all__: list[str] = []
 
@@ -172,22 +172,25 @@ def approve(
         )
     with open_store(database_url, home) as store:
         with store.tenant(tenant) as bound:
-            drafted = _read_claims(claims) if claims else draft(bound.packet(identifier))
+            drafted = _read_claims(claims) if claims else _template_draft(bound.packet(identifier))
             if check:
                 approval = bound.require_approval(identifier, drafted)
                 print_json(asdict(approval)) if as_json else _render.approval(out, approval, drafted)
                 return
             review = bound.review(identifier, drafted)
             changes = bound.evidence_changes(identifier)
-        if not as_json or shown is None:
+        asks = shown is None and sys.stdin.isatty()
+        if not as_json or asks:
             _render.review(err if as_json else out, review, changes)
         if shown is None:
-            if not sys.stdin.isatty():
+            if not asks:
                 raise typer.BadParameter(
                     f"not a terminal: pass the digest of what was shown, --shown {review.shown_digest}",
                     param_hint="--shown",
                 )
-            typer.confirm("Reject this?" if reject else "Approve this?", abort=True, err=True)
+            if not typer.confirm("Reject this?" if reject else "Approve this?", err=True):
+                err.print("nothing was decided")
+                raise typer.Exit(1)
             shown = review.shown_digest
         elif shown != review.shown_digest:
             raise PresentationChanged(
@@ -210,6 +213,16 @@ def _uuid(text: str) -> str:
         return str(uuid.UUID(text))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no packet id", param_hint="PACKET_ID") from None
+
+
+def _template_draft(packet: Packet) -> tuple[Claim, ...]:
+    if not packet.sufficient:
+        raise EvidenceInsufficient(
+            f"packet {packet.packet_id} is not sufficient: required facts are missing",
+            detail=f"Missing: {', '.join(packet.missing)}",
+            hint="Load the missing evidence, decide again and record a new packet.",
+        )
+    return draft(packet)
 
 
 def _read_claims(path: Path) -> tuple[Claim, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import asdict
 from pathlib import Path
@@ -185,11 +186,19 @@ def psql(
     arguments = ["-P", "expanded=auto"] if command_line is None else ["-c", command_line]
     if database_url:
         url = parsed_url(database_url).set(drivername="postgresql")
-        target = url.render_as_string(hide_password=False)
-        raise typer.Exit(subprocess.run([_client(), target, *arguments], env=environment, check=False).returncode)
+        raise typer.Exit(_run_client([url.render_as_string(hide_password=False), *arguments], environment))
     with LocalStore(home) as local:
-        target = local.server.conninfo(OPERATOR, DATABASE)
-        raise typer.Exit(subprocess.run([_client(), target, *arguments], env=environment, check=False).returncode)
+        raise typer.Exit(_run_client([local.server.conninfo(OPERATOR, DATABASE), *arguments], environment))
+
+
+def _run_client(arguments: list[str], environment: dict[str, str]) -> int:
+    """Run psql. Ctrl-C is for it alone: it cancels a statement and goes on."""
+    program = _client()
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return subprocess.run([program, *arguments], env=environment, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _GREETING = """rag-sql, {who}. Start with:

@@ -38,7 +38,7 @@ grant select on rag_api.attribute to rag_reader, rag_auditor;
 comment on view rag_api.attribute is
   'Types of attributes in force for each visible tenant: its own declaration, else public''s. Others are texts.';
 
--- A value in its canonical form; RS026 when it is none of its type. What is compared goes through here, so that no value
+-- A value in its canonical form; RS027 when it is none of its type. What is compared goes through here, so that no value
 -- that cannot be understood is taken for one that merely differs.
 create function rag_api._comparable(
   p_type text,
@@ -57,7 +57,7 @@ declare
 begin
   if v_canonical is null then
     raise exception using
-      errcode = 'RS026',
+      errcode = 'RS027',
       message = format('attribute "%s" is a %s and %s is none', p_attribute, p_type, to_json(p_value)),
       hint = 'A number is written like 2.5 or -3, a flag true or false. See the types: select * from rag_api.attribute;';
   end if;
@@ -66,7 +66,7 @@ end;
 $$;
 revoke all on function rag_api._comparable from public;
 grant execute on function rag_api._comparable to rag_reader, rag_auditor;
-comment on function rag_api._comparable is 'Private: a value in the canonical form of its type; RS026 when it is none.';
+comment on function rag_api._comparable is 'Private: a value in the canonical form of its type; RS027 when it is none.';
 
 -- Declares attributes that nobody has declared for the bound tenant or public as texts, with a notice, and makes what
 -- public declares the tenant's own: a later word of public's cannot turn what is stored into something else.
@@ -113,7 +113,7 @@ grant execute on function rag_api._declare_attributes to rag_curator, rag_publis
 comment on function rag_api._declare_attributes is 'Private: declares attributes that were not declared as texts, with a notice.';
 
 -- Declares the type of an attribute for the bound tenant: `new`, `changed`, or `same` where it has this type by the
--- tenant's own declaration. RS002, RS003; RS010 for a name or a type that is none; RS026 when a value that the tenant's
+-- tenant's own declaration. RS002, RS003; RS010 for a name or a type that is none; RS027 when a value that the tenant's
 -- versions state is none of the type (DETAIL lists the first ten), and nothing is declared.
 create function rag_api.set_attribute(
   p_attribute text,
@@ -173,7 +173,7 @@ begin
   from shown s;
   if v_misfits > 0 then
     raise exception using
-      errcode = 'RS026',
+      errcode = 'RS027',
       message = format('attribute "%s" cannot be a %s: %s stored values are none', p_attribute, p_type, v_misfits),
       detail = v_detail,
       hint = 'Versions are immutable: give such values an attribute of another name in the next versions.';
@@ -187,6 +187,6 @@ $$;
 revoke all on function rag_api.set_attribute from public;
 grant execute on function rag_api.set_attribute to rag_curator, rag_publisher;
 comment on function rag_api.set_attribute is
-  'Declares the type of an attribute (text, number, flag) for the bound tenant: new, changed or same. RS010, RS026.';
+  'Declares the type of an attribute (text, number, flag) for the bound tenant: new, changed or same. RS010, RS027.';
 
 reset role;

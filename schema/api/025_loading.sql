@@ -36,8 +36,9 @@ begin atomic
   select 'fact', 'must be a text of 1 to 200 bytes, without control characters or outer spaces'
     where not rag_api._is_name(p_span -> 'fact')
   union all
-  select 'quote', 'must be a text'
-    where jsonb_typeof(p_span -> 'quote') is distinct from 'string' or p_span ->> 'quote' = ''
+  select 'quote', 'must be a text of 1 byte to 1 MiB'
+    where jsonb_typeof(p_span -> 'quote') is distinct from 'string'
+      or octet_length(p_span ->> 'quote') not between 1 and 1048576
   union all
   select 'occurrence', 'must be a whole number from 1 to 1000'
     where p_span ? 'occurrence' and (
@@ -98,9 +99,9 @@ begin atomic
       and octet_length(d ->> 'body') between 900000 and 10485760
       and (select sum(octet_length(w) + 1) from unnest(rag.words(d ->> 'body')) as w) > 1048575
   union all
-  select document_position, k, 'must be a text'
-    from document, unnest(array['title', 'source']) as k
-    where d ? k and jsonb_typeof(d -> k) <> 'string'
+  select document_position, k, format('must be a text of at most %s bytes', most)
+    from document, (values ('title', 1000), ('source', 4096)) as v(k, most)
+    where d ? k and (jsonb_typeof(d -> k) <> 'string' or octet_length(d ->> k) > most)
   union all
   select document_position, 'effective_from', 'must be a date or a time, such as 2026-03-01 or 2026-03-01T09:00:00Z'
     from document
@@ -125,6 +126,10 @@ begin atomic
   union all
   select document_position, 'metadata', 'must be a mapping'
     from document where d ? 'metadata' and jsonb_typeof(d -> 'metadata') <> 'object'
+  union all
+  select document_position, k, 'must have at most 65536 bytes as JSON'
+    from document, unnest(array['metadata', 'applies_to']) as k
+    where octet_length((d -> k)::text) > 65536
   union all
   select document_position, 'applies_to', 'must be a mapping of attributes to lists of values'
     from document where d ? 'applies_to' and jsonb_typeof(d -> 'applies_to') <> 'object'
@@ -443,7 +448,7 @@ comment on function rag_api.same_documents is
 
 -- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn by then
 -- changes nothing; withdrawing from an earlier instant than before counts. RS022 when there is no such version, whoever
--- else may have one.
+-- else may have one; RS010 for an instant that is not finite or a note over 4,000 bytes.
 create function rag_api.withdraw_version(
   p_document_id text,
   p_version integer,
@@ -460,6 +465,11 @@ declare
 begin
   if not isfinite(p_withdrawn_from) then
     raise exception using errcode = 'RS010', message = 'an instant must be finite';
+  end if;
+  if octet_length(p_note) > 4000 then
+    raise exception using
+      errcode = 'RS010',
+      message = format('the note has %s bytes; 4000 is the most', octet_length(p_note));
   end if;
   if not exists (
     select from rag.version v

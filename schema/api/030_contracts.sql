@@ -89,6 +89,12 @@ begin
       message = 'version: must be a whole number from 1',
       column = 'version';
   end if;
+  if octet_length(p_content::text) > 8388608 then
+    raise exception using
+      errcode = 'RS030',
+      message = 'a contract has at most 8 MiB, as JSON',
+      hint = 'Split the question into several.';
+  end if;
 
   insert into rag.contract (tenant, question_id, version, content)
   values (v_tenant, p_question_id, p_version, p_content)

@@ -298,7 +298,7 @@ comment on function rag_api.proposition_occurrences is
 
 -- The K current visible passages that share most distinct words with a quotation, at least one; none for a quotation
 -- without a word. For people who look for what a quotation was meant to be: it licenses nothing. RS010 for a K outside
--- 1 to 1,000.
+-- 1 to 1,000, or a quotation longer than any that is stored (1 MiB).
 create function rag_api.nearest_passage(
   p_quote text,
   p_k integer default 1
@@ -317,13 +317,19 @@ create function rag_api.nearest_passage(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_words constant text[] := rag.words(p_quote);
+  v_words text[];
 begin
   if p_k is null or p_k not between 1 and 1000 then
     raise exception using
       errcode = 'RS010',
       message = format('K must be from 1 to 1000, not %s', coalesce(p_k::text, 'null'));
   end if;
+  if octet_length(p_quote) > 1048576 then
+    raise exception using
+      errcode = 'RS010',
+      message = format('the quotation has %s bytes; 1048576 is the most', octet_length(p_quote));
+  end if;
+  v_words := rag.words(p_quote);
   return query
   select r.score, r.tenant, r.document_id, r.version, r.range_start, r.range_end, r.text
   from (

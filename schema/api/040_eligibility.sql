@@ -9,7 +9,7 @@ set local role rag_owner;
 
 -- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
 -- One row compares its values as texts; beside it stands one for each tenant that declares an attribute of it as something
--- else (`is_typed`), which counts for that tenant's versions and compares values in the canonical form of their type; RS026
+-- else (`is_typed`), which counts for that tenant's versions and compares values in the canonical form of their type; RS027
 -- when one of the two is none. `applies` says whether a version with it applies; otherwise the first attribute in byte
 -- order that does not fit, the version's values and the case's (null when the case does not state the attribute).
 create function rag_api._scopes(
@@ -64,7 +64,7 @@ revoke all on function rag_api._scopes from public;
 grant execute on function rag_api._scopes to rag_reader, rag_auditor;
 comment on function rag_api._scopes is 'Private: each distinct applies_to, as texts and as typed by a tenant, and whether a case fits it.';
 
--- The versions that may be used for a case: what a decision ranks, and nothing else. RS026 for a value, of the case or of
+-- The versions that may be used for a case: what a decision ranks, and nothing else. RS027 for a value, of the case or of
 -- a version, that is none of its attribute's type.
 create function rag_api.eligible(
   p_case_facts jsonb,

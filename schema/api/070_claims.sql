@@ -11,8 +11,10 @@
 
 set local role rag_owner;
 
--- RS040 unless p_claims is a non-empty array of claims:
+-- RS040 unless p_claims is an array of 1 to 1,000 claims, 4 MiB in all:
 --   {"text": ..., "fact": ..., "tenant": ..., "document_id": ..., "version": ..., "span_id": ...}
+-- COLUMN names the place: position in the array (from 0), then the key. A sentence may be as long as a clause (1 MiB),
+-- what names something as long as a name (200 bytes).
 create function rag_api._check_claims(
   p_claims jsonb
 )
@@ -22,33 +24,48 @@ create function rag_api._check_claims(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_position bigint;
+  v_problem record;
 begin
   if jsonb_typeof(p_claims) is distinct from 'array' or jsonb_array_length(p_claims) = 0 then
     raise exception using errcode = 'RS040', message = 'claims must be a JSON array of at least one claim';
   end if;
-  select i - 1 into v_position
-  from jsonb_array_elements(p_claims) with ordinality as t(c, i)
-  where jsonb_typeof(c) <> 'object'
-    or exists (
-      select from unnest(array['text', 'fact', 'tenant', 'document_id', 'span_id']) as k
-      where jsonb_typeof(c -> k) is distinct from 'string' or c ->> k = ''
-    )
-    or jsonb_typeof(c -> 'version') is distinct from 'number'
-    or c ->> 'version' !~ '^[1-9][0-9]{0,9}$'
-    or (c ->> 'version')::numeric > 2147483647
-    or exists (
-      select from jsonb_object_keys(case when jsonb_typeof(c) = 'object' then c else '{}' end) as k
+  if jsonb_array_length(p_claims) > 1000 or octet_length(p_claims::text) > 4194304 then
+    raise exception using
+      errcode = 'RS040',
+      message = format('a draft has at most 1000 claims and 4194304 bytes as JSON; this one has %s and %s',
+        jsonb_array_length(p_claims), octet_length(p_claims::text)),
+      hint = 'Split the draft: each part is checked and approved by itself.';
+  end if;
+  with claim as (
+    select i - 1 as position, case when jsonb_typeof(c) = 'object' then c else '{}' end as c
+    from jsonb_array_elements(p_claims) with ordinality as t(c, i)
+  ), problem as (
+    select position, k as key, format('must be a text of 1 to %s bytes', most) as problem
+      from claim,
+        (values ('text', 1048576), ('fact', 200), ('tenant', 200), ('document_id', 200), ('span_id', 200)) as v(k, most)
+      where jsonb_typeof(c -> k) is distinct from 'string' or octet_length(c ->> k) not between 1 and most
+    union all
+    select position, 'version', 'must be a whole number from 1 to 2147483647'
+      from claim
+      where case
+        when jsonb_typeof(c -> 'version') is distinct from 'number' then true
+        when c ->> 'version' !~ '^[1-9][0-9]{0,9}$' then true
+        else (c ->> 'version')::numeric > 2147483647
+      end
+    union all
+    select position, k, 'unknown key; a claim has text, fact, tenant, document_id, version and span_id'
+      from claim, jsonb_object_keys(c) as k
       where k not in ('text', 'fact', 'tenant', 'document_id', 'version', 'span_id')
-    )
-  order by i
+  )
+  select p.position, p.key, p.problem into v_problem
+  from problem p
+  order by p.position, p.key collate "C"
   limit 1;
   if found then
     raise exception using
       errcode = 'RS040',
-      message = format('claim %s is malformed', v_position),
-      column = v_position::text,
-      hint = 'A claim has text, fact, tenant, document_id and span_id (texts) and version (a whole number), and nothing else.';
+      message = format('claim %s: %s: %s', v_problem.position + 1, v_problem.key, v_problem.problem),
+      column = format('%s.%s', v_problem.position, v_problem.key);
   end if;
 end;
 $$;

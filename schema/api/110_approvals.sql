@@ -96,7 +96,7 @@ begin
     ) as d;
   exception
     -- The contract that answers the question now, or the types of its attributes, do not take this request any more.
-    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' or sqlstate 'RS026' then
+    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' or sqlstate 'RS027' then
       return query select
         'contract ' || v_packet.question_id,
         format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),
@@ -299,8 +299,8 @@ set local role rag_recorder;
 
 -- Records a decision ('approved' or 'rejected') about a packet and a draft. p_shown_digest is the digest of what the
 -- reviewer saw (review_packet): when the database would show something else now, nothing is recorded (RS052). An
--- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002, RS010 for
--- another decision, RS040, RS050.
+-- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002; RS010 for
+-- another decision, a name of other than 1 to 200 bytes, or a note over 4,000; RS040, RS050.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a decision; who may call it is rag_reviewer.
 create function rag_api.approve(
@@ -326,6 +326,16 @@ begin
     raise exception using
       errcode = 'RS010',
       message = format('a decision is approved or rejected, not %s', coalesce(p_decision, 'null'));
+  end if;
+  if octet_length(p_reviewer_name) not between 1 and 200 then
+    raise exception using
+      errcode = 'RS010',
+      message = format('a reviewer''s name has 1 to 200 bytes, not %s', octet_length(p_reviewer_name));
+  end if;
+  if octet_length(p_note) > 4000 then
+    raise exception using
+      errcode = 'RS010',
+      message = format('the note has %s bytes; 4000 is the most', octet_length(p_note));
   end if;
   select
     (array_agg(r.evidence_digest))[1] as evidence_digest,

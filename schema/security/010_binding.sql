@@ -166,16 +166,39 @@ $$;
 revoke all on function rag_auth.grant_tenant from public;
 comment on function rag_auth.grant_tenant is 'Lets a login assert a tenant; RS083 when the login or the tenant does not fit.';
 
-create or replace function rag_auth.revoke_tenant(
+-- Takes a tenant from a login, also from one that was dropped since. True when it was granted; false when it was not,
+-- though both exist: what was asked for holds. RS083 for a name that stands for nothing, which is a slip.
+drop function if exists rag_auth.revoke_tenant;
+create function rag_auth.revoke_tenant(
   p_tenant text,
   p_login text
 )
-  returns void
-  language sql
-begin atomic
+  returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
   delete from rag_auth.membership m where m.login = p_login and m.tenant = p_tenant;
+  if found then
+    return true;
+  end if;
+  if not exists (select from rag.tenant t where t.tenant = p_tenant) then
+    raise exception using
+      errcode = 'RS083',
+      message = format('there is no tenant "%s"', p_tenant),
+      hint = 'List the tenants and their logins: rag-sql tenant list';
+  end if;
+  if not exists (select from pg_catalog.pg_roles r where r.rolname = p_login) then
+    raise exception using
+      errcode = 'RS083',
+      message = format('there is no login "%s"', p_login),
+      hint = 'List the tenants and their logins: rag-sql tenant list';
+  end if;
+  return false;
 end;
+$$;
 revoke all on function rag_auth.revoke_tenant from public;
-comment on function rag_auth.revoke_tenant is 'Takes a tenant from a login; nothing happens where it was not granted.';
+comment on function rag_auth.revoke_tenant is
+  'Takes a tenant from a login; whether it was granted. RS083 when there is no such login or tenant.';
 
 reset role;

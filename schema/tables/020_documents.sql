@@ -7,7 +7,8 @@
 -- What is retrieved is a passage of a version (025_passages.sql); the outline says where a body is cut.
 --
 -- Invariants: bodies are not empty and at most 10 MiB; identifiers are at most 200 bytes, so that every key fits a
--- B-tree page; what is derived from the body (length, SHA-256) is generated and no role may write it.
+-- B-tree page; every text has its limit (schema/README.md, "Limits"); what is derived from the body (length, SHA-256)
+-- is generated and no role may write it.
 
 create table rag.version (
   tenant text collate "C" not null,
@@ -41,7 +42,11 @@ create table rag.version (
     effective_from >= timestamptz '0001-01-01 00:00:00+00' and effective_from < timestamptz '10000-01-01 00:00:00+00'
   ),
   constraint version_outline_fits_body check (outline = '[]' or rag.is_outline(outline, body_length)),
-  constraint version_metadata_is_object check (jsonb_typeof(metadata) = 'object')
+  constraint version_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
+  constraint version_title_fits check (octet_length(title) <= 1000),
+  constraint version_source_fits check (octet_length(source) <= 4096),
+  constraint version_metadata_fits check (octet_length(metadata::text) <= 65536),
+  constraint version_applies_to_fits check (octet_length(applies_to::text) <= 65536)
 );
 -- Serves `current`: the greatest (effective_from, version) of a document, without touching the rows.
 create index version_by_effective_time on rag.version
@@ -91,6 +96,7 @@ create table rag.withdrawal (
   constraint withdrawal_withdrawn_from_is_in_range check (
     withdrawn_from >= timestamptz '0001-01-01 00:00:00+00' and withdrawn_from < timestamptz '10000-01-01 00:00:00+00'
   ),
+  constraint withdrawal_note_fits check (octet_length(note) <= 4000),
   constraint withdrawal_version_exists foreign key (tenant, document_id, version)
     references rag.version (tenant, document_id, version)
 );

@@ -29,7 +29,8 @@ create table rag.contract (
   constraint contract_tenant_exists foreign key (tenant) references rag.tenant (tenant),
   constraint contract_version_is_positive check (version > 0),
   constraint contract_question_id_fits check (octet_length(question_id) between 1 and 200),
-  constraint contract_question_id_is_printable check (question_id !~ '[[:cntrl:]]' and question_id = btrim(question_id))
+  constraint contract_question_id_is_printable check (question_id !~ '[[:cntrl:]]' and question_id = btrim(question_id)),
+  constraint contract_content_fits check (octet_length(content::text) <= 8388608)
 );
 alter table rag.contract enable row level security;
 alter table rag.contract force row level security;

@@ -22,7 +22,10 @@ create table rag.approval (
 
   constraint approval_key primary key (tenant, evidence_digest, draft_digest, decision_number),
   constraint approval_packet_exists foreign key (tenant, packet_id) references rag.packet (tenant, packet_id),
-  constraint approval_decision_is_known check (decision in ('approved', 'rejected'))
+  constraint approval_decision_is_known check (decision in ('approved', 'rejected')),
+  constraint approval_claims_fit check (jsonb_array_length(claims) <= 1000 and octet_length(claims::text) <= 4194304),
+  constraint approval_reviewer_name_fits check (octet_length(reviewer_name) between 1 and 200),
+  constraint approval_note_fits check (octet_length(note) <= 4000)
 );
 create index approval_by_packet on rag.approval (tenant, packet_id);
 alter table rag.approval enable row level security;

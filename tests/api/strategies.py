@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,9 +92,11 @@ def documents(draw: st.DrawFn) -> list[Json]:
     for name in draw(st.lists(identifiers, min_size=1, max_size=4, unique=True)):
         body = f"{draw(texts)} evidence {draw(texts)}"
         spans = []
+        edges = [at for at in range(len(body) + 1) if is_whole(body, at, at)]  # a quotation has whole characters
         for span_id in draw(st.lists(identifiers, max_size=3, unique=True)):
-            start = draw(st.integers(0, len(body) - 1))
-            end = draw(st.integers(start + 1, min(start + 30, len(body))))
+            first = draw(st.integers(0, len(edges) - 2))
+            last = draw(st.integers(first + 1, min(first + 30, len(edges) - 1)))
+            start, end = edges[first], edges[last]
             spans.append(
                 {
                     "id": span_id,
@@ -243,3 +246,30 @@ def load_one_by_one(database: Database, backwards: bool) -> None:
                 tenant.load_documents([turned])
     with database.tenant("acme_curator") as acme:
         acme.add_contract("q", 1, CONTENT)
+
+
+def cuts_character(before: str, after: str) -> bool:
+    """Whether a cut between two neighbours goes through a character: rag.cuts_character, by Python's data."""
+    if not before or not after:
+        return False
+    flag = {chr(code) for code in range(0x1F1E6, 0x1F200)}
+    return begins_none(after) or before == "\u200d" or (before, after) == ("\r", "\n") or {before, after} <= flag
+
+
+def begins_none(character: str) -> bool:
+    """Whether a character belongs to the one before it: a mark, joiner, skin tone, tag, vowel or final of Hangul."""
+    code = ord(character)
+    return (
+        unicodedata.category(character).startswith("M")
+        or unicodedata.category(character) == "Cn"  # a mark in a newer Unicode, perhaps
+        or character in "\u200c\u200d"
+        or 0x1F3FB <= code <= 0x1F3FF
+        or 0xE0020 <= code <= 0xE007F
+        or 0x1160 <= code <= 0x11FF
+        or 0xD7B0 <= code <= 0xD7FB
+    )
+
+
+def is_whole(body: str, start: int, end: int) -> bool:
+    """Whether a range of a body begins and ends between characters."""
+    return not any(cuts_character(body[max(at - 1, 0) : at], body[at : at + 1]) for at in (start, end))

@@ -115,27 +115,45 @@ def test_a_clause_belongs_to_the_proposition_that_the_cited_span_equals(store: D
     assert [verdict.verdict for verdict in found] == ["licensed", "not_licensed"]
 
 
+CLAIM = {"text": "x", "fact": "f", "tenant": "acme", "document_id": "d", "version": 1, "span_id": "s"}
+NO_ARRAY = "claims must be a JSON array of at least one claim"
+
+
 @pytest.mark.parametrize(
-    "claims",
+    ("claims", "place", "message"),
     [
-        "[]",
-        "{}",
-        "null",
-        '["text"]',
-        '[{"text": "x"}]',
-        '[{"text": "", "fact": "f", "tenant": "acme", "document_id": "d", "version": 1, "span_id": "s"}]',
-        '[{"text": "x", "fact": "f", "tenant": "acme", "document_id": "d", "version": "1", "span_id": "s"}]',
-        '[{"text": "x", "fact": "f", "tenant": "acme", "document_id": "d", "version": 1, "span_id": "s", "more": 1}]',
+        ([], "", NO_ARRAY),
+        ({}, "", NO_ARRAY),
+        (None, "", NO_ARRAY),
+        (["text"], "0.document_id", "claim 1: document_id: must be a text of 1 to 200 bytes"),
+        ([CLAIM, {"text": "x"}], "1.document_id", "claim 2: document_id: must be a text of 1 to 200 bytes"),
+        ([{**CLAIM, "text": ""}], "0.text", "claim 1: text: must be a text of 1 to 1048576 bytes"),
+        ([{**CLAIM, "tenant": 7}], "0.tenant", "claim 1: tenant: must be a text of 1 to 200 bytes"),
+        ([{**CLAIM, "version": "1"}], "0.version", "claim 1: version: must be a whole number from 1 to 2147483647"),
+        ([{**CLAIM, "version": 0}], "0.version", "claim 1: version: must be a whole number from 1 to 2147483647"),
+        ([{**CLAIM, "version": 2**31}], "0.version", "claim 1: version: must be a whole number from 1 to 2147483647"),
+        (
+            [{**CLAIM, "more": 1}],
+            "0.more",
+            "claim 1: more: unknown key; a claim has text, fact, tenant, document_id, version and span_id",
+        ),
     ],
 )
-def test_malformed_claims_are_an_error(shared_gateway: Database, claims: str) -> None:
-    with shared_gateway.connect("acme_reader") as connection, pytest.raises(errors.InvalidClaims), errors.translate():
+def test_malformed_claims_are_an_error_with_its_place(
+    shared_gateway: Database, claims: Any, place: str, message: str
+) -> None:
+    with (
+        shared_gateway.connect("acme_reader") as connection,
+        pytest.raises(errors.InvalidClaims) as caught,
+        errors.translate(),
+    ):
         connection.execute("select rag_api.bind(p_tenant => 'acme')")
         connection.execute(
             "select verdict from rag_api.check_claims(p_contract_tenant => 'public', p_question_id => %s,"
             " p_contract_version => 1, p_selection => '{}', p_claims => %s::jsonb)",
-            [QUESTION, claims],
+            [QUESTION, json.dumps(claims)],
         )
+    assert (caught.value.column, caught.value.message) == (place, message)
 
 
 # Drafting

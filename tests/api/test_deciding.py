@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rag_sql import Decision, Outcome, Tenant, errors
 from tests.conftest import CASE, QUERY, QUESTION, SEED, Database
+from tests.stored import stored
 
 HOLD = "While an audit hold is active, collect a diagnostic export and do not roll back firmware"
 
@@ -396,36 +397,65 @@ def test_a_selection_has_min_k_eligible_matches_rows(store: Database, eligible: 
     assert len(rows) == min(k, eligible)
 
 
+WHOLE = "K must be a whole number from 1, not"
+UNFIT = "the case does not fit the contract: "
+
+
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "error", "message"),
     [
-        ({"k": 0}, errors.InvalidRequest),
-        ({"k": 1001}, errors.InvalidRequest),
-        ({"query": ""}, errors.InvalidRequest),
-        ({"query": " -- !? "}, errors.InvalidRequest),
-        ({"case": {}}, errors.InvalidCase),
-        ({"case": {"model": "G2"}}, errors.InvalidCase),
-        ({"case": {**CASE, "region": "EU"}}, errors.InvalidCase),
-        ({"case": {**CASE, "model": ""}}, errors.InvalidCase),
-        ({"case": {**CASE, "model": 2}}, errors.InvalidCase),
-        ({"case": {**CASE, "model": ["G2"]}}, errors.InvalidCase),
-        ({"k": 2**40}, errors.InvalidRequest),
-        ({"k": 2.5}, errors.InvalidRequest),
-        ({"k": True}, errors.InvalidRequest),
-        ({"query": "a\0b"}, errors.InvalidRequest),
-        ({"query": "half \ud800"}, errors.InvalidRequest),
-        ({"query": "word " * 20_000}, errors.InvalidRequest),
-        ({"contract_version": 2}, errors.UnknownContractVersion),
+        ({"k": 0}, errors.InvalidRequest, "K must be from 1 to 1000, not 0"),
+        ({"k": 1001}, errors.InvalidRequest, "K must be from 1 to 1000, not 1001"),
+        ({"k": 2**40}, errors.InvalidRequest, f"{WHOLE} {2**40}"),
+        ({"k": 2.5}, errors.InvalidRequest, f"{WHOLE} 2.5"),
+        ({"k": True}, errors.InvalidRequest, f"{WHOLE} True"),
+        ({"query": ""}, errors.InvalidRequest, "the query has no word"),
+        ({"query": " -- !? "}, errors.InvalidRequest, "the query has no word"),
+        ({"query": "word " * 20_000}, errors.InvalidRequest, "the query has 100000 bytes; 65536 is the most"),
+        ({"query": "a\0b"}, errors.InvalidRequest, "NUL"),
+        (
+            {"query": "half \ud800"},
+            errors.InvalidRequest,
+            "a text contains half of a surrogate pair, which is no character",
+        ),
+        ({"contract_version": 2}, errors.UnknownContractVersion, f'contract "{QUESTION}" has no version 2'),
+        (
+            {"case": {}},
+            errors.InvalidCase,
+            f'{UNFIT}attribute "firmware" is not stated; attribute "model" is not stated',
+        ),
+        ({"case": {"model": "G2"}}, errors.InvalidCase, f'{UNFIT}attribute "firmware" is not stated'),
+        (
+            {"case": {**CASE, "region": "EU"}},
+            errors.InvalidCase,
+            f'{UNFIT}attribute "region" is not one of the contract\'s',
+        ),
+        *[
+            (
+                {"case": {**CASE, "model": value}},
+                errors.InvalidCase,
+                f'{UNFIT}attribute "model" must be a text of 1 to 200 bytes',
+            )
+            for value in ("", "x" * 201, 2, 2.5, True, None, ["G2"], {"is": "G2"})
+        ],
     ],
 )
 def test_a_bad_request_is_an_error_and_never_a_wider_result(
-    shared_gateway: Database, change: dict[str, Any], error: type[errors.RagSqlError]
+    shared_gateway: Database, change: dict[str, Any], error: type[errors.RagSqlError], message: str
 ) -> None:
     request = {"query": QUERY, "case": CASE, "k": 2, **change}
-    for method in ("decide", "record_packet", "explain"):
-        with shared_gateway.store("acme_reader") as store, pytest.raises(error) as caught, store.tenant("acme") as acme:
-            getattr(acme, method)(QUESTION, **request)
-        assert caught.value.sqlstate == error.sqlstate
+    with shared_gateway.connect("postgres") as superuser:
+        before = stored(superuser)
+        for method in ("decide", "record_packet", "explain"):
+            with (
+                shared_gateway.store("acme_reader") as store,
+                pytest.raises(error) as caught,
+                store.tenant("acme") as acme,
+            ):
+                getattr(acme, method)(QUESTION, **request)
+            assert type(caught.value) is error
+            assert message in caught.value.message
+        assert stored(superuser) == before
 
 
 def test_the_tenants_own_contract_wins_over_a_public_one(gateway: Database) -> None:

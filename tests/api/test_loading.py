@@ -147,25 +147,6 @@ def test_a_version_twice_in_one_load_is_refused(shared_store: Database) -> None:
         acme.load_documents([DOCUMENT, DOCUMENT])
 
 
-def test_a_body_may_be_ten_mebibytes_and_no_more(store: Database) -> None:
-    with store.tenant("acme_curator") as acme:
-        body = "w" * (10 * 1024 * 1024)
-        acme.load_documents([{"id": "BIG", "version": 1, "body": body}])
-    with store.store("acme_curator") as opened, pytest.raises(errors.InvalidDocument), opened.tenant("acme") as acme:
-        acme.load_documents([{"id": "BIGGER", "version": 1, "body": body + "w"}])
-
-
-def test_a_body_with_too_many_distinct_words_is_refused(store: Database) -> None:
-    body = " ".join(f"w{number}" for number in range(200_000))
-    with (
-        store.store("acme_curator") as opened,
-        pytest.raises(errors.InvalidDocument) as caught,
-        opened.tenant("acme") as acme,
-    ):
-        acme.load_documents([{"id": "WORDS", "version": 1, "body": body}])
-    assert caught.value.column == "0.body"
-
-
 def test_a_load_is_one_statement_however_many_documents(store: Database) -> None:
     with store.tenant("acme_curator") as acme:
         loaded = acme.load_documents([{"id": f"D{n}", "version": 1, "body": f"text {n}"} for n in range(1000)])

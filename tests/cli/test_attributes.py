@@ -37,5 +37,5 @@ def test_a_load_says_which_attributes_were_not_declared(store: Database, tmp_pat
 def test_a_type_that_does_not_fit_what_is_stored_says_what_does_not(gateway: Database) -> None:
     ran = rag_sql("attribute", "set", "firmware", "number", "--tenant", "public", url=gateway.url("publisher"))
     assert ran.returncode == 1
-    assert "AttributeMisfit RS026" in ran.stderr
+    assert "AttributeMisfit RS027" in ran.stderr
     assert 'version 9: "2.4.0"' in ran.stderr

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rag_sql import Claim
+from rag_sql import Claim, _files, errors
 from rag_sql._embedded import SUPERUSER
 from rag_sql.cli import app
 from tests.conftest import QUERY, QUESTION, SEED, Database, Server
@@ -151,110 +155,66 @@ def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_pat
         server.drop(database)
 
 
-def test_a_reviewer_at_a_terminal_is_asked(gateway: Database) -> None:
-    with gateway.tenant("acme_reader") as acme:
+@contextmanager
+def at_a_terminal(database: Database) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """A reviewer's program that has asked its question: the terminal to answer at, and the process."""
+    with database.tenant("acme_reader") as acme:
         packet_id = acme.record_packet(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=2).packet_id
     main, terminal = pty.openpty()
     program = subprocess.Popen(
         [sys.executable, "-c", "from rag_sql.cli import main; main()", "approve", packet_id, "-t", "acme"],
-        env={**os.environ, "RAG_SQL_DATABASE_URL": gateway.url("acme_reviewer")},
+        env={**os.environ, "RAG_SQL_DATABASE_URL": database.url("acme_reviewer")},
         stdin=terminal,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    os.write(main, b"y\n")
-    out, err = program.communicate(timeout=60)
+    assert program.stderr is not None
+    asked = ""
+    while not asked.endswith("[y/N]:"):
+        letter = program.stderr.read(1)
+        assert letter, asked
+        asked += letter
+    yield main, program
     os.close(main)
     os.close(terminal)
-    assert program.returncode == 0, err
-    assert "approved: decision 1" in out
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "line", "words"),
-    [
-        ("a.md", "---\nid: A\nversion: one\n---\nText.\n", 3, "version: must be a whole number"),
-        ("a.md", "---\nid: A\ntenant: northwind\n---\nText.\n", 3, "is a document of tenant 'northwind'"),
-        ("a.md", "---\nid: A\nid: B\n---\nText.\n", 3, "stands more than once"),
-        ("a.md", "---\nid: A\n", 1, "the front matter has no end"),
-        (
-            "a.md",
-            "---\nid: A\nspans:\n  - id: s\n    fact: f\n    quote: Not there\n---\nText.\n",
-            6,
-            "not in the body",
-        ),
-        ("a.md", "---\nspans:\n  - {id: s, fact: f, quote: t}\n---\nt t\n", 3, "more than once"),
-        ("a.jsonl", '{"id": "A", "version": 1, "body": "x"}\n{"id": "B", "version": 1}\n', 2, "body: must be a text"),
-        ("a.jsonl", '{"id": "A", "version": 1, "body": "x"}\nnot json\n', 2, "not JSON"),
-    ],
+    ("answer", "code", "said", "status"),
+    [(b"y\n", 0, "", "approved"), (b"n\n", 1, "nothing was decided\n", None), (None, 130, "interrupted\n", None)],
+    ids=["yes", "no", "Ctrl-C"],
 )
-def test_a_bad_file_is_refused_with_file_line_and_reason_and_nothing_is_loaded(
-    gateway: Database, tmp_path: Path, name: str, content: str, line: int, words: str
+def test_a_reviewer_at_a_terminal_is_asked(
+    gateway: Database, answer: bytes | None, code: int, said: str, status: str | None
 ) -> None:
-    (tmp_path / "0-good.md").write_text("A good document.\n")
-    (tmp_path / name).write_text(content)
-    result = rag_sql("load", tmp_path, "-t", "acme", "--atomic", url=gateway.url("acme_curator"))
-    assert result.returncode == 1
-    assert f"{tmp_path / name}:{line}: " in result.stderr
-    assert words in result.stderr
-    assert "Traceback" not in result.stderr
+    with at_a_terminal(gateway) as (terminal, program):
+        if answer is None:
+            program.send_signal(signal.SIGINT)
+        else:
+            os.write(terminal, answer)
+        out, err = program.communicate(timeout=60)
+    assert (program.returncode, err.lstrip("\n")) == (code, said), out
+    assert ("approved: decision 1" in out) == (status is not None)
     with gateway.tenant("acme_reader") as acme:
-        assert "0-good" not in {
-            row.document_id
-            for row in acme.explain(QUESTION, query=QUERY, case={"model": "G2", "firmware": "2.4.1"}, k=1)
-        }
-
-
-def test_a_bad_contract_is_refused_with_its_line(gateway: Database, tmp_path: Path) -> None:
-    path = tmp_path / "contract.yaml"
-    path.write_text("question: q\nversion: 1\ncase: []\nfacts:\n  - fact: f\n    propositions:\n      - quote: q\n")
-    result = rag_sql("contract", "add", path, "-t", "acme", url=gateway.url("acme_curator"))
-    assert result.returncode == 1
-    assert f"{path}:7: " in result.stderr
-    assert "at least one licensed clause" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["ask", QUESTION], 2),
-        (["ask", QUESTION, "--query", "x", "--case", "model"], 2),
-        (["ask", QUESTION, "--query", "x", "--case", "model=G2", "--case", "model=G3"], 2),
-        (["packet", "show", "not-a-uuid", "-t", "acme"], 2),
-        (["packet", "verify", "/nowhere/packet.json"], 2),
-        (["packet", "show", "00000000-0000-0000-0000-000000000000", "-t", "acme"], 1),
-        (["ask", QUESTION, "--query", "x", "-t", "acme"], 1),
-        (["ask", QUESTION, "--query", "x", "-t", "northwind"], 1),
-        (["load", "/nowhere", "-t", "acme"], 1),
-        (["nonsense"], 2),
-        (["ask", QUESTION, "--query", "x", "-t", ""], 2),
-        (["ask", QUESTION, "--query", "x", "--database-url", ""], 2),
-        (["ask", QUESTION, "--query", "x", "-k", "99999999999"], 1),
-        (["ask", QUESTION, "--query", "x", "--contract-version", "99999999999"], 1),
-        (["status", "--database-url", "mysql://x@y/z"], 1),
-        (["status", "--database-url", "sqlite:///x"], 1),
-        (["approve", "00000000-0000-0000-0000-000000000000", "-t", "acme", "--check", "--reject"], 2),
-    ],
-)
-def test_mistakes_end_with_a_code_and_no_traceback(shared_gateway: Database, arguments: list[str], code: int) -> None:
-    result = rag_sql(*arguments, url=shared_gateway.url("acme_reader"))
-    assert result.returncode == code, result.stderr
-    assert result.stderr
-    assert "Traceback" not in result.stderr
+        assert [row.status for row in acme.approvals()] == [status] * (status is not None)
 
 
 def test_the_program_ends_quietly_when_nobody_reads_on_and_in_words_when_it_fails(shared_gateway: Database) -> None:
     """As a process: what the entry point does."""
     program = [sys.executable, "-c", "from rag_sql.cli import main; main()"]
     environment = {**os.environ, "RAG_SQL_DATABASE_URL": shared_gateway.url("acme_reader")}
-    explain = subprocess.Popen(
-        [*program, "explain", *ASK, "-t", "acme"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert explain.stdout is not None
-    explain.stdout.close()
-    _, said = explain.communicate(timeout=60)
-    assert said == b""
+    for form in ([], ["--json"]):
+        explain = subprocess.Popen(
+            [*program, "explain", *ASK, "-t", "acme", *form],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert explain.stdout is not None
+        explain.stdout.close()
+        _, said = explain.communicate(timeout=60)
+        assert (explain.returncode, said) == (1, b"")
     failed = subprocess.run(
         [*program, "ask", QUESTION, "-q", "x", "-t", "northwind"], env=environment, capture_output=True, check=False
     )
@@ -300,19 +260,90 @@ def test_a_folder_without_documents_is_refused(gateway: Database, tmp_path: Path
     assert (result.returncode, "no Markdown" in result.stderr) == (1, True)
 
 
-def test_a_key_that_is_nearly_one_of_ours_is_refused(gateway: Database, tmp_path: Path) -> None:
-    """Kept as metadata, it would widen the document to every case."""
-    (tmp_path / "a.md").write_text("---\nid: A\napplies-to: {model: G2}\n---\nText.\n")
-    result = rag_sql("load", tmp_path, "-t", "acme", url=gateway.url("acme_curator"))
-    assert result.returncode == 1
-    assert f"{tmp_path / 'a.md'}:3: applies-to is no key; is applies_to meant?" in result.stderr
+# Errors, in words
 
 
-def test_a_server_that_is_not_there_is_an_error_in_words() -> None:
-    result = rag_sql("ask", QUESTION, "--query", "x", url="postgresql://nobody@127.0.0.1:1/none")
+def test_an_error_has_code_what_where_and_what_to_do(gateway: Database, tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("---\nid: A\nspans:\n  - {id: s, fact: f, quote: Not there}\n---\nText.\n")
+    result = rag_sql("load", path, "-t", "acme", url=gateway.url("acme_curator"))
     assert result.returncode == 1
-    assert "Traceback" not in result.stderr
-    assert "127.0.0.1" in result.stderr
+    assert result.stderr.splitlines() == [
+        f'error: FileRefused RS023: {path}:4: span "s" quotes text that is not in the body of "A" version 1',
+        "  Quotation: Not there",
+        "hint: Copy the quotation from the body character by character; line breaks and typographic quotes count.",
+    ]
+
+
+def test_wrong_usage_is_shown_with_the_usage(shared_gateway: Database) -> None:
+    result = rag_sql("ask", QUESTION, url=shared_gateway.url("acme_reader"))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "Usage:" in result.stderr
+    assert "--query" in result.stderr
+
+
+def test_a_traceback_comes_with_debug_only(shared_gateway: Database) -> None:
+    arguments = ["ask", QUESTION, "--query", "x", "-t", "northwind"]
+    url = shared_gateway.url("acme_reader")
+    assert "Traceback" not in rag_sql(*arguments, url=url).stderr
+    with pytest.raises(errors.TenantNotBound):
+        rag_sql("--debug", *arguments, url=url)
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["in words", "as JSON"])
+def test_a_fault_of_our_own_is_called_one(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    def broken(_: object) -> None:
+        raise KeyError("left out")
+
+    monkeypatch.setattr(_files, "find_files", broken)
+    result = rag_sql("load", ".", "-t", "acme", *(["--json"] if as_json else []), url="postgresql://nobody@/none")
+    assert (result.returncode, result.stdout) == (1, "")
+    hint = "This is a fault of rag-sql: please report what `rag-sql --debug ...` prints."
+    if as_json:
+        said = json.loads(result.stderr)
+        assert (said["error"], said["message"], said["hint"]) == ("KeyError", "'left out'", hint)
+    else:
+        assert result.stderr == f"error: KeyError: 'left out'\nhint: {hint}\n"
+
+
+# Completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_one_that_its_shell_takes(shell: str) -> None:
+    result = rag_sql("completion", shell)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "rag-sql" in result.stdout
+    assert "_RAG_SQL_COMPLETE=complete_" + shell in result.stdout
+    if program := shutil.which(shell):  # each shell reads a script without running it with -n
+        subprocess.run([program, "-n"], input=result.stdout, text=True, check=True)
+
+
+def test_the_shell_at_hand_is_the_default_and_another_is_no_shell_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert rag_sql("completion").stdout == rag_sql("completion", "fish").stdout
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert rag_sql("completion").returncode == 2
+    assert rag_sql("completion", "tcsh").returncode == 2
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash, to press the key in")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(["rag-sql", "pac"], {"packet"}), (["rag-sql", "packet", ""], {"show", "verify", "list", "export"})],
+)
+def test_bash_completes_commands(tmp_path: Path, words: list[str], expected: set[str]) -> None:
+    program = tmp_path / "rag-sql"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom rag_sql.cli import main\nsys.argv[0] = 'rag-sql'\nmain()\n"
+    )
+    program.chmod(0o755)
+    typed = " ".join(f"'{word}'" for word in words)
+    script = rag_sql("completion", "bash").stdout
+    script += f"\nCOMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}\n_rag_sql_completion {program}\n"
+    script += 'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    found = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
+    assert set(found.stdout.split()) == expected, found.stderr
 
 
 def test_a_question_that_only_a_person_can_decide_has_an_exit_code_of_its_own(

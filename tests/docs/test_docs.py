@@ -51,6 +51,13 @@ def test_every_command_is_documented() -> None:
         assert re.search(r"rag-sql " + " ".join(name) + r"\b", README), " ".join(name)
 
 
+def test_exit_codes_are_the_same_in_the_readme_and_in_the_help() -> None:
+    table = README[README.index("| result | exit code | what to do |") :].partition("\n\n")[0]
+    documented = re.findall(r"^\| [^|]+ \| (\d+) \|", table, re.MULTILINE)
+    epilog = get_command(app).epilog or ""
+    assert sorted(documented) == sorted(re.findall(r"\b(\d+) ", epilog)) == ["0", "1", "130", "2", "3", "4", "5", "6"]
+
+
 def test_every_error_code_is_in_the_table_with_its_class() -> None:
     documented = dict(re.findall(r"^\| (RS\d{3}) \| `(\w+)` \|", SCHEMA, re.MULTILINE))
     assert documented == {code: cls.__name__ for code, cls in errors.BY_SQLSTATE.items()}

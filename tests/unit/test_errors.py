@@ -18,11 +18,13 @@ from rag_sql.errors import BY_CONSTRAINT, BY_SQLSTATE, FileRefused, RagSqlError,
 CLIENT_ONLY = {
     "BindingLost",
     "ConcurrentDecision",
+    "ConnectionLost",
     "DatabaseTooNew",
     "EmbeddedUnavailable",
     "ExtensionMissing",
     "FileRefused",
     "NotInstalled",
+    "ReadOnlyServer",
 }
 
 CLASSES: list[type[RagSqlError]] = [
