@@ -34,7 +34,9 @@ __all__: list[str] = []
 #: More are counted, not printed: nobody reads them, and what is above them would be lost.
 _MOST_REFUSALS = 100
 
-_PATHS = "Files, folders, patterns ('docs/**/*.md'): Markdown (.md), JSON lines (.jsonl); -: JSON lines on standard input."
+_PATHS = (
+    "Files, folders, patterns ('docs/**/*.md'): .md, .markdown, .jsonl, .ndjson; - is JSON lines on standard input."
+)
 
 
 @command(app)
