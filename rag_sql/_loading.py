@@ -303,7 +303,7 @@ class _Attempt:
         self._load.advance(-self._size, -self._documents)
 
     def _load_part(self, tenant: Tenant, part: list[tuple[_File, FileDocument]]) -> None:
-        same = tenant.same_documents([entry.document for _, entry in part])
+        same = tenant.same_documents([entry.document for _, entry in part]) if part else set()
         others = [pair for position, pair in enumerate(part) if position not in same]
         try:
             loaded = tenant.load_documents([entry.document for _, entry in others]) if others else []

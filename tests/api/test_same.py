@@ -112,6 +112,7 @@ def test_each_change_of_one_document(connection: sa.Connection, key: str, value:
 def test_a_hash_that_is_missing_or_short_is_no_body(connection: sa.Connection) -> None:
     with rolled_back(connection) as tenant:
         tenant.load_documents([DOCUMENT])
+        assert tenant.same_documents([]) == set()
         for hashes in ("'{}'", "array[null]", "array['\\x00'::bytea]", "null"):
             found = tenant._rows(
                 sa.text(f"select * from rag_api.same_documents(cast(:d as jsonb), cast({hashes} as bytea[]))"),
