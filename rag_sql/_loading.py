@@ -104,7 +104,7 @@ def _parts(documents: Iterable[FileDocument]) -> Iterator[_Part]:
     yield part
 
 
-@dataclass
+@dataclass(eq=False)
 class _File:
     """A file, the documents of it that were read, and those that did not fit into one call, still unread."""
 
@@ -245,6 +245,8 @@ class _Load:
         waiting = [[file for file in batch if not file.refused]]
         while waiting:
             files = waiting.pop()
+            if not files:
+                continue
             attempt = _Attempt(self, files)
             try:
                 with self.begin() as tenant:
@@ -256,7 +258,7 @@ class _Load:
                 # file of several parts stands alone, so nothing that was read is lost.
                 files.remove(refusal.file)
                 half = len(files) // 2
-                waiting += [part for part in (files[half:], files[:half]) if part]
+                waiting += [files[half:], files[:half]]
             else:
                 self.report.add(attempt.report)
 
