@@ -95,12 +95,17 @@ class _Part:
 def _parts(documents: Iterable[FileDocument]) -> Iterator[_Part]:
     part = _Part()
     for document in documents:
-        single = _Part([document], {document.key}, document.size)
-        if part.documents and not part.takes(single):
+        if part.documents and (
+            len(part.documents) == _BATCH_DOCUMENTS
+            or part.size + document.size > _BATCH_BYTES
+            or document.key in part.keys
+        ):
             part.more = True
             yield part
             part = _Part()
-        part.add(single)
+        part.documents.append(document)
+        part.keys.add(document.key)
+        part.size += document.size
     yield part
 
 
