@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -218,22 +219,34 @@ class CheckReport:
         return tuple(fact.fact for fact in self.facts if not fact.curated)
 
 
-def check(tenant: Tenant, question_id: str, contract_version: int | None = None) -> CheckReport:
+Group = tuple[tuple[str, str], tuple[PropositionOccurrence, ...]]
+
+
+def check(
+    tenant: Tenant,
+    question_id: str,
+    contract_version: int | None = None,
+    track: Callable[[Sequence[Group]], AbstractContextManager[Iterable[Group]]] = nullcontext,
+) -> CheckReport:
     """Where the propositions of a question's contract stand, and what comes nearest to those that stand nowhere.
+
+    `track` is given the propositions and gives them back one by one, to show progress.
 
     Raises
     ------
     UnsupportedQuestion, UnknownContractVersion
     """
-    facts: list[FactReport] = []
     rows = tenant.proposition_occurrences(question_id, contract_version=contract_version)
-    for fact, of_fact in groupby(rows, key=lambda row: row.fact):
-        propositions = []
-        for quote, of_quote in groupby(of_fact, key=lambda row: row.quote):
+    groups = [(name, tuple(of_quote)) for name, of_quote in groupby(rows, key=lambda row: (row.fact, row.quote))]
+    reports: list[tuple[str, PropositionReport]] = []
+    with track(groups) as tracked:
+        for (fact, quote), of_quote in tracked:
             found = tuple(row for row in of_quote if row.document_id is not None)
-            propositions.append(PropositionReport(quote, found, None if found else _nearest(tenant, quote)))
-        facts.append(FactReport(fact, tuple(propositions)))
-    return CheckReport(question_id, tuple(facts))
+            reports.append((fact, PropositionReport(quote, found, None if found else _nearest(tenant, quote))))
+    by_fact = groupby(reports, key=lambda report: report[0])
+    return CheckReport(
+        question_id, tuple(FactReport(fact, tuple(report for _, report in of_fact)) for fact, of_fact in by_fact)
+    )
 
 
 def _nearest(tenant: Tenant, quote: str) -> Suggestion | None:

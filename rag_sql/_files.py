@@ -277,7 +277,7 @@ def _read_markdown(path: Path, root: Path, tenant: str, defaults: Defaults) -> I
 
 
 def _id_from_path(path: Path, root: Path, defaults: Defaults) -> str:
-    name = path.relative_to(root).with_suffix("").as_posix()
+    name = "/".join(path.parts[len(root.parts) :]).removesuffix(path.suffix)
     if shown(name) != name:
         raise FileRefused(
             shown(path), 0, "its name is not UTF-8 and cannot be an id", hint="Rename it, or state an id in the file."

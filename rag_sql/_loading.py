@@ -95,16 +95,21 @@ class _Part:
 def _parts(documents: Iterable[FileDocument]) -> Iterator[_Part]:
     part = _Part()
     for document in documents:
-        single = _Part([document], {document.key}, document.size)
-        if part.documents and not part.takes(single):
+        if part.documents and (
+            len(part.documents) == _BATCH_DOCUMENTS
+            or part.size + document.size > _BATCH_BYTES
+            or document.key in part.keys
+        ):
             part.more = True
             yield part
             part = _Part()
-        part.add(single)
+        part.documents.append(document)
+        part.keys.add(document.key)
+        part.size += document.size
     yield part
 
 
-@dataclass
+@dataclass(eq=False)
 class _File:
     """A file, the documents of it that were read, and those that did not fit into one call, still unread."""
 
@@ -245,6 +250,8 @@ class _Load:
         waiting = [[file for file in batch if not file.refused]]
         while waiting:
             files = waiting.pop()
+            if not files:
+                continue
             attempt = _Attempt(self, files)
             try:
                 with self.begin() as tenant:
@@ -256,7 +263,7 @@ class _Load:
                 # file of several parts stands alone, so nothing that was read is lost.
                 files.remove(refusal.file)
                 half = len(files) // 2
-                waiting += [part for part in (files[half:], files[:half]) if part]
+                waiting += [files[half:], files[:half]]
             else:
                 self.report.add(attempt.report)
 
@@ -303,7 +310,7 @@ class _Attempt:
         self._load.advance(-self._size, -self._documents)
 
     def _load_part(self, tenant: Tenant, part: list[tuple[_File, FileDocument]]) -> None:
-        same = tenant.same_documents([entry.document for _, entry in part])
+        same = tenant.same_documents([entry.document for _, entry in part]) if part else set()
         others = [pair for position, pair in enumerate(part) if position not in same]
         try:
             loaded = tenant.load_documents([entry.document for _, entry in others]) if others else []

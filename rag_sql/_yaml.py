@@ -84,6 +84,7 @@ class _Reader:
     def __init__(self, text: str, first_line: int, loader: Any) -> None:
         self._next = loader(text).get_event
         self._first_line = first_line
+        self._is_fit = "\\" not in text and not unfit(text)  # only an escape makes what the text does not have
         self._anchors: dict[str, Any] = {}  # events of texts by name; None for a list or a mapping
         self._lines: Lines = {}
 
@@ -128,7 +129,7 @@ class _Reader:
             if self._anchors[event.anchor] is None:
                 raise YamlFault("an alias of a list or a mapping is not read; write it out", self._line(event))
             return self._anchors[event.anchor]
-        if problem := unfit(event.value):
+        if not self._is_fit and (problem := unfit(event.value)):
             raise YamlFault(problem, line)
         if event.anchor is not None:
             self._define(event, event)
@@ -141,22 +142,21 @@ class _Reader:
 
     def _list(self, path: str, depth: int) -> list[Any]:
         found: list[Any] = []
+        prefix = f"{path}." if path else ""
         while not isinstance(event := self._next(), SequenceEndEvent):
-            found.append(self._value(event, _join(path, str(len(found))), self._line(event), depth + 1))
+            line = self._first_line + event.start_mark.line
+            found.append(self._value(event, f"{prefix}{len(found)}", line, depth + 1))
         return found
 
     def _mapping(self, path: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        prefix = f"{path}." if path else ""
         while not isinstance(event := self._next(), MappingEndEvent):
-            line = self._line(event)
+            line = self._first_line + event.start_mark.line
             if not isinstance(event, _TEXTS):
                 raise YamlFault("a key must be a plain text", line)
             key = self._text(event, line).value
             if key in found:
                 raise YamlFault(f"the key {key!r} stands more than once", line)
-            found[key] = self._value(self._next(), _join(path, key), line, depth + 1)
+            found[key] = self._value(self._next(), prefix + key, line, depth + 1)
         return found
-
-
-def _join(path: str, part: str) -> str:
-    return f"{path}.{part}" if path else part

@@ -109,9 +109,9 @@ class Server:
         self.maintenance.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(database.name)))
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A server for this test process, in a folder that the server's account can reach."""
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A server with the logins, in a folder that the server's account can reach."""
     home = Path(tempfile.mkdtemp(prefix="rag-sql-test-"))
     home.chmod(0o711)
     with ExitStack() as stack:
@@ -124,8 +124,7 @@ def server() -> Iterator[Server]:
         yield found
 
 
-@pytest.fixture(scope="session")
-def installed_template(server: Server) -> Database:
+def installed(server: Server) -> Database:
     """An installed store with tenants and logins, and no document."""
     database = server.create()
     with database.engine(SUPERUSER) as engine:
@@ -138,6 +137,19 @@ def installed_template(server: Server) -> Database:
             with engine.begin() as connection:
                 _admin.join_groups(connection, login, groups)
     return database
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server for this test process."""
+    with running_server() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def installed_template(server: Server) -> Database:
+    """An installed store with tenants and logins, and no document."""
+    return installed(server)
 
 
 @pytest.fixture(scope="session")

@@ -70,6 +70,8 @@ ClaimsOption = Annotated[
 
 P = ParamSpec("P")
 
+_STARTING = "starting the embedded server"
+
 
 class Undo(Exception):
     """Leaves a tenant's block so that nothing of it is stored."""
@@ -162,7 +164,12 @@ def _show_notices(connection: Any, _record: Any) -> None:
 @contextmanager
 def open_store(url: str | None, home: Path | None) -> Iterator[EvidenceStore]:
     """The store, as an ordinary login."""
-    with EvidenceStore.connect(parsed_url(url)) if url else EvidenceStore.embedded(home) as store:
+    if url:
+        opened = EvidenceStore.connect(parsed_url(url))
+    else:
+        with err.status(_STARTING):
+            opened = EvidenceStore.embedded(home)
+    with opened as store:
         yield store
 
 
@@ -171,7 +178,9 @@ def open_engine(
     url: str | None, home: Path | None, *, install: bool, prepare: bool = True
 ) -> Iterator[tuple[sa.Engine, LocalStore | None]]:
     """An engine, and the embedded server where it is one of its: for the installing login, or for the ordinary one."""
-    with LocalStore(home, prepare=prepare) if not url else nullcontext() as local:
+    with err.status(_STARTING) if not url else nullcontext():
+        started = LocalStore(home, prepare=prepare) if not url else nullcontext()
+    with started as local:
         if local is None:
             engine = make_engine(parsed_url(str(url)))
         else:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from rag_sql.cli._common import err
 
-__all__ = ["progress"]
+__all__ = ["progress", "tracked"]
+
+T = TypeVar("T")
 
 
 class _Rate(ProgressColumn):
@@ -45,3 +48,16 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Callabl
             shown.update(task, advance=work, done=shown.tasks[0].fields["done"] + things)
 
         yield advance
+
+
+@contextmanager
+def tracked(what: str, unit: str, items: Sequence[T]) -> Iterator[Iterator[T]]:
+    """The same items, with a bar while they are used."""
+    with progress(what, unit, len(items)) as advance:
+
+        def each() -> Iterator[T]:
+            for item in items:
+                yield item
+                advance(1, 1)
+
+        yield each()

@@ -55,7 +55,7 @@ def _demo_server(url: str | None, home: Path | None) -> Iterator[sa.URL]:
 @command(app)
 def install(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Install the store. Needs the database's owner with CREATEROLE."""
-    with open_engine(database_url, home, install=True) as (engine, _):
+    with open_engine(database_url, home, install=True) as (engine, _), err.status("installing"):
         status_now = _install.install(engine)
     print_json(asdict(status_now)) if as_json else _render.status(out, status_now)
 
@@ -64,7 +64,8 @@ def install(database_url: UrlOption = None, home: HomeOption = None, as_json: Js
 def upgrade(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Bring an installed store to this version of rag-sql."""
     with open_engine(database_url, home, install=True) as (engine, _):
-        status_now = _install.upgrade(engine)
+        with err.status("upgrading"):
+            status_now = _install.upgrade(engine)
         print_json(asdict(status_now)) if as_json else _render.status(out, status_now)
 
 

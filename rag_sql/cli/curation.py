@@ -14,6 +14,7 @@ from rag_sql import _curation
 from rag_sql._curation import CheckReport, FactReport, Suggestion
 from rag_sql.cli._apps import app
 from rag_sql.cli._common import HomeOption, JsonOption, RequiredTenant, UrlOption, command, open_store, out, print_json
+from rag_sql.cli._progress import tracked
 
 __all__: list[str] = []
 
@@ -61,7 +62,9 @@ def curate(
             out.print(f"{counted}: {count['new']} new, {count['same']} same")
         return
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        report = _curation.check(bound, str(check), contract_version)
+        report = _curation.check(
+            bound, str(check), contract_version, lambda items: tracked("checking", "propositions", items)
+        )
     print_json(_in_json(report)) if as_json else _show(report, tenant)
     raise typer.Exit(3 if report.uncurated else 0)
 

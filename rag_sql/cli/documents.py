@@ -35,7 +35,7 @@ __all__: list[str] = []
 _MOST_REFUSALS = 100
 
 _PATHS = (
-    "Files, folders, patterns ('docs/**/*.md'): Markdown (.md), JSON lines (.jsonl); -: JSON lines on standard input."
+    "Files, folders, patterns ('docs/**/*.md'): .md, .markdown, .jsonl, .ndjson; - is JSON lines on standard input."
 )
 
 

@@ -31,6 +31,7 @@ from rag_sql.cli._common import (
     parsed_url,
     print_json,
 )
+from rag_sql.cli._progress import tracked
 from rag_sql.errors import EmbeddedUnavailable, FileRefused, RagSqlError, UnsupportedQuestion
 
 __all__: list[str] = []
@@ -136,8 +137,12 @@ def packet_export(
     written: list[str] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-            for row in bound.packets(limit):
+        with (
+            open_store(database_url, home) as store,
+            store.tenant(tenant) as bound,
+            tracked("exporting", "packets", bound.packets(limit)) as rows,
+        ):
+            for row in rows:
                 path = folder / f"{row.packet_id}.json"
                 if not path.exists():
                     path.write_text(bound.packet(row.packet_id).to_json() + "\n", "utf-8")

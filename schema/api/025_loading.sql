@@ -222,7 +222,12 @@ begin atomic
   cross join lateral (values
     ('body', v.body_sha256 = p_body_sha256),
     ('title', v.title collate "C" is not distinct from p_document ->> 'title'),
-    ('applies_to', v.applies_to = rag.canonical_applies_to(coalesce(p_document -> 'applies_to', '{}'))),
+    -- What is stated as it is stored needs no canonical form to be the same.
+    (
+      'applies_to',
+      v.applies_to = coalesce(p_document -> 'applies_to', '{}')
+        or v.applies_to = rag.canonical_applies_to(coalesce(p_document -> 'applies_to', '{}'))
+    ),
     (
       'effective_from',
       not p_document ? 'effective_from' or v.effective_from = (p_document ->> 'effective_from')::timestamptz

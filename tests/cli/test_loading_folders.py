@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_sql import _files, _loading
 from tests.cli.test_cli import in_json, rag_sql
 from tests.conftest import CASE, QUERY, QUESTION, Database
 
@@ -108,3 +109,41 @@ def test_a_file_of_many_documents_is_refused_whole(gateway: Database, tmp_path: 
     result = in_json(rag_sql("load", tmp_path, "-t", "acme", "--json", url=gateway.url("acme_curator")))
     assert (result["new"], [refused["line"] for refused in result["refused"]]) == (1200, [1201])
     assert not any(document_id.startswith("m") for document_id in stored(gateway))
+
+
+def test_standard_input_is_json_lines(gateway: Database) -> None:
+    lines = '{"id": "s1", "version": 1, "body": "one"}\n{"id": "s2", "version": 1, "body": "two"}\n'
+    url = gateway.url("acme_curator")
+    loaded = in_json(rag_sql("load", "-", "-t", "acme", "--json", url=url, stdin=lines))
+    assert (loaded["files"], loaded["new"]) == (1, 2)
+    result = rag_sql("load", "-", "-t", "acme", url=url, stdin=lines + '{"id": "s3", "version": 0, "body": "three"}')
+    assert (result.returncode, "1 file: 0 new" in result.stdout) == (1, True)
+    assert "standard input:3: version: must be a whole number" in result.stderr
+    assert stored(gateway) == {"HOLD-7", "s1", "s2"}
+
+
+def test_a_pattern_that_the_shell_left_alone(gateway: Database, folder: Path) -> None:
+    url = gateway.url("acme_curator")
+    loaded = in_json(rag_sql("load", folder / "**" / "[af].md", "-t", "acme", "--json", url=url))
+    assert (loaded["files"], loaded["new"]) == (2, 2)
+    assert stored(gateway) == {"HOLD-7", "a", "sub/f"}
+    result = rag_sql("load", folder / "*.mdx", "-t", "acme", url=url)
+    assert (result.returncode, "no Markdown or JSON lines file matches" in result.stderr) == (1, True)
+
+
+def test_many_refusals_are_counted_and_a_hundred_are_printed(gateway: Database, tmp_path: Path) -> None:
+    """Each takes only itself out of its batch, and none keeps alive what it was raised from."""
+    for number in range(130):
+        text = (
+            "Good.\n" if number % 13 == 0 else f"---\nspans: [{{id: s, fact: f, quote: absent {number}}}]\n---\nBad.\n"
+        )
+        (tmp_path / f"{number:03}.md").write_text(text)
+    url = gateway.url("acme_curator")
+    result = rag_sql("load", tmp_path, "-t", "acme", url=url)
+    assert "130 files: 10 new with 0 spans (0 of them superseded), 0 same, 0 empty, 120 refused" in result.stdout
+    assert result.stderr.count("error: ") == 100
+    assert "20 more files refused; --json lists them all" in result.stderr
+    with gateway.tenant("acme_curator") as acme:
+        report = _loading.load(acme, _files.find_files([tmp_path]), _files.Defaults(), atomic=False)
+    assert len(report.refused) == 120
+    assert {(e.__traceback__, e.__cause__, e.__context__) for e in report.refused} == {(None, None, None)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +169,10 @@ def test_not_utf8_is_refused_with_line_and_byte(write: Write) -> None:
     error = refused(write("d.md", b"---\nid: X\n---\nCaf\xe9 is Latin-1\n"))
     assert (error.line, "byte 17 " in error.message) == (4, True)
     assert refused(write("d.jsonl", b'{"id": "a", "body": "b"}\n{"id": "\xff"}\n')).line == 2
-    assert refused(write("utf16.md", "text".encode("utf-16"))).line == 1
+    for name in ("utf16.md", "utf16.jsonl"):
+        error = refused(write(name, '{"id": "a"}'.encode("utf-16")))
+        assert (error.line, error.reason) == (1, "not UTF-8: byte 0 of the file")
+    assert refused(write("bom.md", b"\xef\xbb\xbfa\n\xff")).reason == "not UTF-8: byte 5 of the file"
 
 
 def test_a_nul_is_refused_with_its_line(write: Write) -> None:
@@ -286,6 +292,151 @@ def test_a_path_that_cannot_be_read_is_refused(write: Write, tmp_path: Path, nam
     with pytest.raises(FileRefused) as raised:
         find_files([tmp_path / name])
     assert (raised.value.line, reason in raised.value.message) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("docs/**/*.md", ["docs/a.md", "docs/b/c.md", "docs/b/d/e.md", "docs/b2/f.md"]),
+        ("docs/*.md", ["docs/a.md"]),
+        ("docs/*/[cf].md", ["docs/b/c.md", "docs/b2/f.md"]),
+        ("docs/b?/*", ["docs/b2/f.md", "docs/b2/g.jsonl"]),
+        ("docs/*2", ["docs/b2/f.md", "docs/b2/g.jsonl"]),
+        ("docs/**/d", ["docs/b/d/e.md"]),
+        ("**/e.md", ["docs/b/d/e.md"]),
+        ("docs/b/**", ["docs/b/c.md", "docs/b/d/e.md"]),
+        ("docs/**/**/f.*", ["docs/b2/f.md"]),
+    ],
+)
+def test_a_pattern_stands_for_what_matches_it_once_and_in_order(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, expected: list[str]
+) -> None:
+    for name in ("a.md", "b/c.md", "b/d/e.md", "b2/f.md", "b2/g.jsonl", "b2/h.txt"):
+        write(f"docs/{name}", '{"id": "g", "body": "x"}')
+    monkeypatch.chdir(tmp_path)
+    assert [Path(file.path).as_posix() for file in find_files([Path(pattern)])] == expected
+    assert [Path(file.path) for file in find_files([tmp_path / pattern])] == [tmp_path / name for name in expected]
+
+
+def test_ids_of_a_pattern_are_relative_to_what_stands_before_its_wildcards(write: Write, tmp_path: Path) -> None:
+    write("docs/a/b.md", "Body")
+    (file,) = find_files([tmp_path / "docs" / "*" / "b.md"])
+    assert one(Path(file.path), file.root).document["id"] == "a/b"
+
+
+@pytest.mark.parametrize("pattern", ["*.txt", "sub/*.md", "nowhere/*.md", "[x", "*"])
+def test_a_pattern_that_matches_nothing_is_refused(write: Write, tmp_path: Path, pattern: str) -> None:
+    write("a.txt", "x")
+    write("sub/b.txt", "x")
+    with pytest.raises(FileRefused) as raised:
+        find_files([tmp_path / pattern])
+    assert "matches" in raised.value.message
+
+
+def test_a_path_that_is_there_is_no_pattern(write: Write) -> None:
+    write("a1.md", "no")
+    path = write("a[1].md", "yes")
+    assert [file.path for file in find_files([path])] == [str(path)]
+
+
+# Links, and what cannot be read
+
+
+def problems(*paths: Path) -> dict[str, str]:
+    """Each file that is found, by its name, with why it is refused."""
+    found = {}
+    for file in find_files(paths):
+        try:
+            if file.problem:
+                raise FileRefused(file.path, 0, file.problem)
+            read(Path(file.path), file.root)
+            found[Path(file.path).name] = ""
+        except FileRefused as error:
+            found[Path(file.path).name] = error.reason
+    return found
+
+
+def test_links_to_folders_are_not_followed_and_those_that_lead_out_are_refused(write: Write, tmp_path: Path) -> None:
+    write("outside/secret.md", "x")
+    write("docs/v1/a.md", "x")
+    docs = tmp_path / "docs"
+    for name, target in {
+        "latest": "v1",  # inside: found under its own name
+        "v1/loop": "..",
+        "self": ".",
+        "out": "../outside",
+        "up": "..",
+    }.items():
+        (docs / name).symlink_to(target)
+    outside = f"is a symbolic link out of {docs}"
+    assert problems(docs) == {"a.md": "", "out": outside, "up": outside}
+    assert problems(docs / "*" / "*.md") == {"a.md": "", "out": outside, "up": outside}
+
+
+def test_links_to_files_are_read_where_they_stay_inside(write: Write, tmp_path: Path) -> None:
+    write("outside.md", "x")
+    write("docs/a.md", "x")
+    docs = tmp_path / "docs"
+    for name, target in {"b.md": "a.md", "c.md": "../outside.md", "d.md": "nowhere.md", "e.md": "e.md"}.items():
+        (docs / name).symlink_to(target)
+    found = problems(docs)
+    assert (found["a.md"], found["b.md"]) == ("", "")
+    assert found["c.md"] == f"is a symbolic link out of {docs}"
+    assert found["d.md"].startswith("cannot be read: No such file")
+    assert found["e.md"].startswith("cannot be read: Too many levels")
+    with pytest.raises(FileRefused):
+        read(docs / "c.md")
+
+
+def test_a_folder_or_a_file_that_may_not_be_read_is_refused_and_the_others_are_found(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused by the system calls themselves: whoever runs the tests may be root, whom no permission stops."""
+    for name in ("a/1.md", "b/2.md", "c/3.md"):
+        write(name, "x")
+    scandir, open_ = os.scandir, Path.open
+
+    def closed_folder(path: str) -> Any:
+        if path.endswith("/b"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(path)
+
+    def closed_file(path: Path, *arguments: Any) -> Any:
+        if path.name == "3.md":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return open_(path, *arguments)
+
+    monkeypatch.setattr(os, "scandir", closed_folder)
+    monkeypatch.setattr(Path, "open", closed_file)
+    denied = "cannot be read: Permission denied"
+    assert problems(tmp_path) == {"1.md": "", "b": denied, "3.md": denied}
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    assert problems(tmp_path) == {"pipe.md": "is no regular file"}
+
+
+def test_a_name_that_is_not_utf8_makes_no_id(tmp_path: Path) -> None:
+    for name, text in ((b"caf\xe9.md", "Body"), (b"th\xe9.md", "---\nid: the\n---\nBody")):
+        Path(os.fsdecode(bytes(tmp_path) + b"/" + name)).write_text(text)
+    first, second = (Path(file.path) for file in find_files([tmp_path]))
+    with pytest.raises(FileRefused) as raised:
+        read(first)
+    assert "name is not UTF-8" in raised.value.reason
+    assert raised.value.path == f"{tmp_path}/caf\\xe9.md"
+    assert one(second).document["id"] == "the"
+
+
+def test_standard_input_is_one_file_of_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = b'\xef\xbb\xbf{"id": "a", "body": "b"}\n\n{"id": "c", "body": "\xff"}'
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    (file,) = find_files([Path("-")])
+    documents = read_file(Path(file.path), file.root, "acme", Defaults())
+    assert next(documents).document["id"] == "a"
+    with pytest.raises(FileRefused) as raised:
+        next(documents)
+    assert raised.value.message == "standard input:3: not UTF-8: byte 50 of the file"
 
 
 def test_a_file_that_vanishes_is_refused(tmp_path: Path) -> None:
