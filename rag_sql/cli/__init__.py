@@ -1,7 +1,8 @@
 """The command line: ``rag-sql``.
 
 Exit codes: 0 sufficient, or done; 1 error; 2 usage; 3 ask for evidence; 4 unsupported question; 5 approval missing,
-rejected or stale; 6 needs decision. Errors go to standard error: code, what, and what to do.
+rejected or stale; 6 needs decision. From ``audit``, 1 is also a rejected answer and 3 one that a person has to see.
+Errors go to standard error: code, what, and what to do.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Annotated
 import typer
 
 import rag_sql
-from rag_sql.cli import _common, admin, attributes, curation, decisions, doctor, documents, listings
+from rag_sql.cli import _common, admin, attributes, audit, curation, decisions, doctor, documents, listings
 from rag_sql.cli._apps import app
 
-__all__ = ["admin", "app", "attributes", "curation", "decisions", "doctor", "documents", "listings", "main"]
+__all__ = ["admin", "app", "attributes", "audit", "curation", "decisions", "doctor", "documents", "listings", "main"]
 
 
 def _print_version(wanted: bool) -> None:

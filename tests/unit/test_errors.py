@@ -23,6 +23,8 @@ CLIENT_ONLY = {
     "ExtensionMissing",
     "FileRefused",
     "NotInstalled",
+    "NothingToAudit",
+    "PassageWithoutText",
 }
 
 CLASSES: list[type[RagSqlError]] = [
