@@ -7,6 +7,16 @@ enough to answer; this package binds a tenant and calls it.
 from importlib.metadata import version
 
 from rag_sql import errors
+from rag_sql._audit import CHECKERS, audit_answer
+from rag_sql._audit_model import (
+    AuditedSentence,
+    AuditReport,
+    AuditVerdict,
+    CheckCount,
+    Checker,
+    Finding,
+    Held,
+)
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
 from rag_sql._models import (
     Approval,
@@ -30,19 +40,25 @@ from rag_sql._rows import (
     Candidate,
     Change,
     Citation,
-    Finding,
     LoadedDocument,
     NearestPassage,
     PropositionOccurrence,
+    TraceFinding,
 )
 from rag_sql._store import EvidenceStore
 from rag_sql._tenant import Tenant
 
 __all__ = [
+    "CHECKERS",
     "AddedSpan",
     "Approval",
+    "AuditReport",
+    "AuditVerdict",
+    "AuditedSentence",
     "Candidate",
     "Change",
+    "CheckCount",
+    "Checker",
     "Citation",
     "Claim",
     "ContextPassage",
@@ -53,6 +69,7 @@ __all__ = [
     "Evidence",
     "EvidenceStore",
     "Finding",
+    "Held",
     "LoadedDocument",
     "NearestPassage",
     "Outcome",
@@ -64,8 +81,10 @@ __all__ = [
     "Span",
     "Tenant",
     "Trace",
+    "TraceFinding",
     "Verdict",
     "Witness",
+    "audit_answer",
     "draft",
     "errors",
     "template_drafter",

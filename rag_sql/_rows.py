@@ -14,11 +14,11 @@ __all__ = [
     "Citation",
     "ClauseRow",
     "ContractRow",
-    "Finding",
     "LoadedDocument",
     "NearestPassage",
     "PacketRow",
     "PropositionOccurrence",
+    "TraceFinding",
 ]
 
 
@@ -92,7 +92,7 @@ class Citation:
 
 
 @dataclass(frozen=True)
-class Finding:
+class TraceFinding:
     """Where a required passage was lost, or a label that nobody handed over.
 
     Attributes

@@ -22,11 +22,11 @@ from rag_sql._rows import (
     Citation,
     ClauseRow,
     ContractRow,
-    Finding,
     LoadedDocument,
     NearestPassage,
     PacketRow,
     PropositionOccurrence,
+    TraceFinding,
 )
 from rag_sql.errors import BindingLost, InvalidRequest, translate
 
@@ -482,7 +482,7 @@ class Tenant:
         """
         return [Citation(**row) for row in self._rows(_statements.CITE, trace_id=trace_id, labels=list(labels))]
 
-    def diagnose_trace(self, trace_id: str, required: Sequence[Any]) -> list[Finding]:
+    def diagnose_trace(self, trace_id: str, required: Sequence[Any]) -> list[TraceFinding]:
         """Compare identifiers; no finding does not mean that the answer is right, complete or properly cited.
 
         Parameters
@@ -500,7 +500,7 @@ class Tenant:
         keys = ("tenant", "document_id", "version", "range_start", "range_end")
         places = [{key: getattr(place, key) for key in keys} for place in required]
         rows = self._rows(_statements.DIAGNOSE_TRACE, trace_id=trace_id, required=json.dumps(places))
-        return [Finding(**row) for row in rows]
+        return [TraceFinding(**row) for row in rows]
 
     def diagnose_ids(
         self,

@@ -34,7 +34,9 @@ __all__ = [
     "NotAllowed",
     "NotInstalled",
     "NothingLicensed",
+    "NothingToAudit",
     "PacketNotFound",
+    "PassageWithoutText",
     "PresentationChanged",
     "QuoteCutsCharacter",
     "QuoteNotFound",
@@ -325,6 +327,14 @@ class ConnectionLost(RagSqlError):
 
 class EmbeddedUnavailable(RagSqlError):
     """The embedded server cannot run here."""
+
+
+class NothingToAudit(RagSqlError):
+    """No sentence could be cut from an answer: an audit of nothing would pass everything."""
+
+
+class PassageWithoutText(RagSqlError):
+    """An answer cites a passage that was given without text."""
 
 
 class FileRefused(RagSqlError):

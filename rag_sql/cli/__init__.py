@@ -1,8 +1,9 @@
 """The command line: ``rag-sql``.
 
 Exit codes: 0 sufficient, or done; 1 error; 2 usage; 3 ask for evidence; 4 unsupported question; 5 approval missing,
-rejected or stale; 6 needs decision; 130 interrupted. Errors go to standard error: code, what, where and what to do;
-with ``--json`` as one JSON object on one line.
+rejected or stale; 6 needs decision; 130 interrupted. From ``audit``, 1 is also a rejected answer and 3 one that a
+person has to see. Errors go to standard error: code, what, where and what to do; with ``--json`` as one JSON object on
+one line.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Annotated
 import typer
 
 import rag_sql
-from rag_sql.cli import _common, admin, attributes, completion, curation, decisions, doctor, documents, listings
+from rag_sql.cli import _common, admin, attributes, audit, completion, curation, decisions, doctor, documents, listings
 from rag_sql.cli._apps import app
 
 __all__ = [
     "admin",
     "app",
     "attributes",
+    "audit",
     "completion",
     "curation",
     "decisions",

@@ -336,7 +336,7 @@ CONTRACTS = [
         "a fact required beside the facts",
         FACT + "required: [g]\n",
         9,
-        "required: unknown key; a contract has case and facts",
+        "required: unknown key; a contract has case, facts and, where only a person decides, decision",
     ),
     contract(
         "a fact without a name",

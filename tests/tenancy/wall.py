@@ -89,7 +89,9 @@ class Target:
     trace_id: str
 
 
-NOTHING = Target(179, "no-such-question", *["00000000-0000-4000-8000-000000000000"] * 2)
+NOTHING = Target(
+    179, "no-such-question", "00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000001"
+)
 
 _DOCUMENT = {"acme": ("HOLD-7", 2), "northwind": ("PRIVATE", 1), "public": ("GW-241", 3), "nowhere": ("NO-SUCH", 2)}
 

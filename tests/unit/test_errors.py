@@ -24,6 +24,8 @@ CLIENT_ONLY = {
     "ExtensionMissing",
     "FileRefused",
     "NotInstalled",
+    "NothingToAudit",
+    "PassageWithoutText",
     "ReadOnlyServer",
 }
 
