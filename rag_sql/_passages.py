@@ -38,7 +38,9 @@ from rag_sql.errors import InvalidRequest
 
 __all__ = ["LIMIT", "TARGET", "Passage", "count_tokens", "cut"]
 
-#: Words and punctuation marks.
+#: In words and punctuation marks. In technical documentation one of them is 1.3 wordpieces of BERT's vocabulary: half
+#: of the passages have at most 256 of those, and 98 of 100 at most 512, where common encoders stop to read without
+#: saying so. Where none may have more, give the encoder's tokenizer as the counter and its length as the limit.
 TARGET = 256
 LIMIT = 384
 
