@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -147,7 +147,9 @@ def read_blocks(body: str) -> list[Block]:
             tokens[1].tag = tokens[0].tag
     if read < len(body):
         blocks.append(Block("text", read, len(body)))
-    _fill(blocks, len(body))
+    for block, following in zip_longest(blocks, blocks[1:]):
+        block.end = len(body) if following is None else following.start
+        _fill(body, block)
     _outline(blocks, headings, environment)
     return blocks
 
@@ -170,7 +172,7 @@ def _outermost(text: str, environment: dict[str, Any]) -> Iterator[tuple[int, li
 
 
 def _block(line: int, tokens: list[Token], starts: list[int]) -> Block:
-    """The block of these tokens with its parts; ends are filled in afterwards."""
+    """The block of these tokens with its parts, as far as they say where it ends."""
     start = starts[line]
     if not tokens:
         return Block("text", start, start)
@@ -181,19 +183,28 @@ def _block(line: int, tokens: list[Token], starts: list[int]) -> Block:
             assert token.map is not None
             while around[-1][0] >= token.level:
                 around.pop()
-            part = Block(_KINDS[token.type], starts[token.map[0]], start)
+            part = Block(_KINDS[token.type], starts[token.map[0]], starts[token.map[1]])
             around[-1][1].parts.append(part)
             around.append((token.level, part))
     return outermost
 
 
-def _fill(blocks: list[Block], end: int) -> None:
-    """Let each block reach to the next, the last one to the end, and the first part begin where its block does."""
-    for number, block in enumerate(blocks):
-        block.end = blocks[number + 1].start if number + 1 < len(blocks) else end
-        if block.parts:
-            block.parts[0].start = block.start
-            _fill(block.parts, block.end)
+def _fill(body: str, block: Block) -> None:
+    """Let the parts fill a block. The marks of lists and quotations on lines without a part are texts of their own."""
+    filled: list[Block] = []
+    at = block.start
+    for part, following in zip_longest(block.parts, block.parts[1:]):
+        if body[at : part.start].strip():
+            filled.append(Block("text", at, part.start))
+        reach = block.end if following is None else following.start
+        if not body[part.end : reach].strip():
+            part.end = reach
+        filled.append(part)
+        _fill(body, part)
+        at = part.end
+    if filled and at < block.end:
+        filled.append(Block("text", at, block.end))
+    block.parts = filled
 
 
 def _outline(blocks: list[Block], headings: dict[int, Token], environment: dict[str, Any]) -> None:

@@ -377,6 +377,14 @@ def test_a_fenced_block_is_cut_between_lines_when_it_is_over_the_limit() -> None
     assert found == ["\n".join(lines) for lines in (fence[:3], fence[3:6], fence[6:9], fence[10:])]
 
 
+def test_marks_without_a_text_take_nothing_from_what_stands_beside_them() -> None:
+    """An item over the limit only by its own mark, or by an empty line of the quotation: its block stays whole."""
+    fence = f"```\n  {words(6)}\n  ```"
+    assert texts(f"{words(8)}\n\n-\n  {fence}", 8, 8) == [words(8), "-", f"  {fence}"]
+    quoted = "> 1. ```\n>    a b\n>    ```"
+    assert texts(f"{words(8)}\n\n{quoted}\n> \n> 2. c", 9, 9) == [words(8), quoted, "> \n> 2. c"]
+
+
 def test_a_paragraph_is_cut_at_lines_then_sentences_then_words_then_characters() -> None:
     assert texts("a a a\nb b b\nc c c", 6, 8) == ["a a a\nb b b", "c c c"]
     assert texts("A a a. B b b! (C c.) D d d?", 9, 10) == ["A a a. B b b!", "(C c.) D d d?"]
