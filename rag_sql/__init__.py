@@ -35,6 +35,7 @@ from rag_sql._models import (
     Verdict,
     Witness,
 )
+from rag_sql._passages import outline
 from rag_sql._rows import (
     AddedSpan,
     Candidate,
@@ -45,6 +46,7 @@ from rag_sql._rows import (
     PropositionOccurrence,
     TraceFinding,
 )
+from rag_sql._selectors import from_code_points, resolve_selector, selectors, to_code_points
 from rag_sql._store import EvidenceStore
 from rag_sql._tenant import Tenant
 
@@ -87,7 +89,12 @@ __all__ = [
     "audit_answer",
     "draft",
     "errors",
+    "from_code_points",
+    "outline",
+    "resolve_selector",
+    "selectors",
     "template_drafter",
+    "to_code_points",
 ]
 
 __version__ = version("rag-sql")

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from rag_sql._passages import LIMIT, TARGET
 from rag_sql._yaml import Lines, YamlFault, parse, unfit
 from rag_sql.errors import FileRefused, RagSqlError
 
@@ -56,11 +57,15 @@ class Defaults:
         Where a file states none.
     applies_to : mapping of str to sequence of str
         Added to what a file states; a file that states other values for one of these attributes is refused.
+    passage_target, passage_limit : int
+        Tokens that passages are filled to, and that none exceeds.
     """
 
     id_prefix: str = ""
     version: int = 1
     applies_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    passage_target: int = TARGET
+    passage_limit: int = LIMIT
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rag_sql._files import STDIN, Defaults, FileDocument, Found, line_of, read_file, shown
+from rag_sql._passages import outline
 from rag_sql._store import EvidenceStore
 from rag_sql._tenant import Tenant
 from rag_sql.errors import FileRefused, RagSqlError, VersionConflict
@@ -312,6 +313,11 @@ class _Attempt:
     def _load_part(self, tenant: Tenant, part: list[tuple[_File, FileDocument]]) -> None:
         same = tenant.same_documents([entry.document for _, entry in part]) if part else set()
         others = [pair for position, pair in enumerate(part) if position not in same]
+        defaults = self._load.defaults
+        for _, entry in others:
+            # What is the same need not be cut. A body that is none is the database's to refuse.
+            if isinstance(body := entry.document.get("body"), str):
+                entry.document["outline"] = outline(body, target=defaults.passage_target, limit=defaults.passage_limit)
         try:
             loaded = tenant.load_documents([entry.document for _, entry in others]) if others else []
         except RagSqlError as error:

@@ -11,6 +11,7 @@ import typer
 from rag_sql import _files
 from rag_sql._loading import LoadReport, load_files
 from rag_sql._loading import load as load_in_one
+from rag_sql._passages import LIMIT, TARGET
 from rag_sql.cli._apps import app, contract_app
 from rag_sql.cli._common import (
     HomeOption,
@@ -49,6 +50,12 @@ def load(
         list[str] | None,
         typer.Option("--applies-to", metavar="KEY=VALUE", help="What the documents apply to; repeatable."),
     ] = None,
+    passage_target: Annotated[
+        int, typer.Option("--passage-target", min=1, help="Tokens (words, punctuation) to fill a passage to.")
+    ] = TARGET,
+    passage_limit: Annotated[
+        int, typer.Option("--passage-limit", min=1, help="Tokens that no passage exceeds; a shorter document is one.")
+    ] = LIMIT,
     atomic: Annotated[bool, typer.Option("--atomic", help="One bad file refuses all.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a load would do, and store nothing.")] = False,
     database_url: UrlOption = None,
@@ -63,7 +70,15 @@ def load(
     attributes: dict[str, list[str]] = {}
     for key, value in pairs(applies_to, "--applies-to"):
         attributes.setdefault(key, []).append(value)
-    defaults = _files.Defaults(id_prefix, version, {key: sorted(set(values)) for key, values in attributes.items()})
+    if passage_limit < passage_target:
+        raise typer.BadParameter("is less than the target", param_hint="--passage-limit")
+    defaults = _files.Defaults(
+        id_prefix,
+        version,
+        {key: sorted(set(values)) for key, values in attributes.items()},
+        passage_target,
+        passage_limit,
+    )
     files = _files.find_files(paths)
     report = LoadReport()
     with (

@@ -93,9 +93,9 @@ begin atomic
       or octet_length(d ->> 'body') not between 1 and 10485760
   union all
   -- Only a long body can have that many words; rag.word_vector is the backstop.
-  select document_position, 'body', 'its distinct words exceed 1 MiB; split the document'
+  select document_position, 'body', 'its distinct words exceed 1 MiB; cut it into passages, or split the document'
     from document
-    where not d ? 'outline'
+    where coalesce(d -> 'outline', '[]') = '[]'
       and octet_length(d ->> 'body') between 900000 and 10485760
       and (select sum(octet_length(w) + 1) from unnest(rag.words(d ->> 'body')) as w) > 1048575
   union all

@@ -181,7 +181,8 @@ def test_every_constraint_that_a_curator_can_meet_has_a_class(connection: sa.Con
         found = connection.execute(
             sa.text(
                 "select conname from pg_constraint where contype in ('c', 'p') and conrelid in"
-                " ('rag.version'::regclass, 'rag.withdrawal'::regclass, 'rag.span'::regclass, 'rag.contract'::regclass)"
+                " ('rag.attribute'::regclass, 'rag.version'::regclass, 'rag.withdrawal'::regclass,"
+                " 'rag.span'::regclass, 'rag.contract'::regclass)"
             )
         )
         names = set(found.scalars())

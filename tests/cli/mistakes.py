@@ -143,13 +143,15 @@ DOCUMENTS = [
         name="a.jsonl",
     ),
     load("a body over 10 MiB", "w" * (10 * 1024 * 1024 + 1), 1, "RS020", BODY),
-    # One long word is no mistake: it is kept as its hash. What a body can have too much of is distinct words.
-    load(
-        "words over 1 MiB",
-        " ".join(f"w{n}" for n in range(200_000)),
-        1,
+    # One long word is no mistake: it is kept as its hash. What a passage can have too much of is distinct words.
+    Mistake(
+        "words over 1 MiB in one passage",
+        "load {file} -t acme --atomic --passage-limit 9999999",
+        "FileRefused",
         "RS020",
-        "body: its distinct words exceed 1 MiB; split the document",
+        "{file}:1: body: its distinct words exceed 1 MiB; cut it into passages, or split the document",
+        line=1,
+        text=" ".join(f"w{n}" for n in range(200_000)),
     ),
     load("an id over 200 bytes", f"---\nid: {'x' * 201}\n---\nText.\n", 2, "RS020", f"id: {NAME}"),
     load(

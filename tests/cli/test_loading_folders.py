@@ -147,3 +147,28 @@ def test_many_refusals_are_counted_and_a_hundred_are_printed(gateway: Database, 
         report = _loading.load(acme, _files.find_files([tmp_path]), _files.Defaults(), atomic=False)
     assert len(report.refused) == 120
     assert {(e.__traceback__, e.__cause__, e.__context__) for e in report.refused} == {(None, None, None)}
+
+
+def test_a_long_document_is_cut_into_passages_with_the_headings_above_them(store: Database, tmp_path: Path) -> None:
+    sections = "".join(f"## Part {n}\n\n{'A sentence of words. ' * 40}\n\n" for n in range(3))
+    (tmp_path / "guide.md").write_text(f"# Guide\n\n{sections}", "utf-8")
+    url = store.url("acme_curator")
+    assert rag_sql("load", tmp_path, "--tenant", "acme", url=url).returncode == 0
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        found = connection.execute(
+            "select heading_path, tokens, left(text, 9) from rag_api.passage order by range_start"
+        ).fetchall()
+        (whole,) = connection.execute(
+            "select string_agg(text, '' order by range_start) from rag_api.passage"
+        ).fetchall()
+    assert found == [([], 205, "# Guide\n\n"), (["Guide"], 203, "## Part 1"), (["Guide"], 203, "## Part 2")]
+    assert whole == ((tmp_path / "guide.md").read_text("utf-8"),)
+    # Cut otherwise it is the same document, and stays as it was cut.
+    again = rag_sql("load", tmp_path, "--tenant", "acme", "--passage-limit", "9999", "--json", url=url)
+    assert (again.returncode, in_json(again)["same"]) == (0, 1)
+
+
+def test_a_limit_below_the_target_is_wrong_usage(store: Database, tmp_path: Path) -> None:
+    ran = rag_sql("load", tmp_path, "--tenant", "acme", "--passage-limit", "9", url=store.url("acme_curator"))
+    assert (ran.returncode, "is less than the target" in ran.stderr) == (2, True)

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.conftest import CASE, Database
+from tests.conftest import CASE, Database, Server
 
 READ_PATH = {
     "selection": "select document_id from rag_api.selection("
@@ -25,31 +25,37 @@ READ_PATH = {
 }
 
 
-def fill(database: Database, tenant: str, documents: int) -> None:
-    """Documents of a tenant, as the superuser stores them: what is measured is reading."""
+def fill(database: Database, documents: int, *tenants: str) -> None:
+    """Documents of each tenant, as the superuser stores them: what is measured is reading."""
     with database.connect("postgres") as connection:
-        connection.execute("insert into rag.tenant (tenant) values (%s) on conflict do nothing", [tenant])
-        # What cuts passages writes for the bound tenant alone, whoever stores the version.
-        connection.execute("insert into rag_auth.membership (login, tenant) values (session_user, %s)", [tenant])
-        connection.execute("select set_config('rag.tenant', %s, true)", [tenant])
-        connection.execute(
-            "insert into rag.version (tenant, document_id, version, body, applies_to)"
-            " select %(tenant)s::text, %(tenant)s::text || '-' || n, 1, 'alpha ' || repeat('word' || n || ' ', 20),"
-            " jsonb_build_object('model', jsonb_build_array('G' || n %% 5))"
-            " from generate_series(1, %(documents)s::integer) as n",
-            {"tenant": tenant, "documents": documents},
-        )
+        for tenant in tenants:
+            connection.execute("insert into rag.tenant (tenant) values (%s) on conflict do nothing", [tenant])
+            # What cuts passages writes for the bound tenant alone, whoever stores the version.
+            connection.execute("insert into rag_auth.membership (login, tenant) values (session_user, %s)", [tenant])
+            connection.execute("select set_config('rag.tenant', %s, true)", [tenant])
+            connection.execute(
+                "insert into rag.version (tenant, document_id, version, body, applies_to)"
+                " select %(tenant)s::text, %(tenant)s::text || '-' || n, 1, 'alpha ' || repeat('word' || n || ' ', 20),"
+                " jsonb_build_object('model', jsonb_build_array('G' || n %% 5))"
+                " from generate_series(1, %(documents)s::integer) as n",
+                {"tenant": tenant, "documents": documents},
+            )
     with database.connect("postgres", autocommit=True) as connection:
-        connection.execute("vacuum analyze")
+        connection.execute("vacuum analyze rag.version, rag.passage")
 
 
-@pytest.fixture
-def crowded(store: Database) -> Database:
-    """acme with 100 documents among twenty tenants with 200 each."""
-    fill(store, "acme", 100)
-    for number in range(20):
-        fill(store, f"crowd-{number}", 200)
-    return store
+def crowd(first: int, last: int) -> list[str]:
+    return [f"crowd-{number}" for number in range(first, last)]
+
+
+@pytest.fixture(scope="module")
+def crowded(server: Server, installed_template: Database) -> Iterator[Database]:
+    """acme with 100 documents among twenty tenants with 200 each; for tests that only read, and the last one."""
+    database = server.create(installed_template.name)
+    fill(database, 100, "acme")
+    fill(database, 200, *crowd(0, 20))
+    yield database
+    server.drop(database)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -89,14 +95,13 @@ def test_work_does_not_grow_with_other_tenants_documents(crowded: Database) -> N
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
     before = pages()
-    for number in range(20, 50):
-        fill(crowded, f"crowd-{number}", 200)
+    fill(crowded, 200, *crowd(20, 50))
     assert pages() <= before * 1.25
 
 
 def test_coverage_looks_at_a_quotation_once_however_many_propositions_there_are(store: Database) -> None:
     """No product of spans and propositions: each row of a step comes from one row of the step before."""
-    fill(store, "acme", 400)
+    fill(store, 400, "acme")
     quotes = [f"word{number} word{number} " for number in range(1, 401)]
     contract = {
         "case": [],
