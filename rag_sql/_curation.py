@@ -76,7 +76,7 @@ def read_spans(path: Path, tenant: str) -> SpanFile:
         return _read_json_lines(path)
     if path.suffix.lower() not in _YAML:
         raise FileRefused(str(path), 0, "neither YAML (.yaml, .yml) nor JSON lines (.jsonl, .ndjson)")
-    values, lines = _files._parse(path, _files._read_text(path), 1)
+    values, lines = _files._parse(path, _files.read_text(path), 1)
     prefix = ""
     if isinstance(values, dict):
         for key in [key for key in values if key not in {"spans", "tenant"}]:
@@ -104,7 +104,7 @@ def read_spans(path: Path, tenant: str) -> SpanFile:
 def _read_json_lines(path: Path) -> SpanFile:
     spans: list[dict[str, Any]] = []
     lines: Lines = {}
-    for number, line in enumerate(_files._read_text(path).split("\n"), start=1):
+    for number, line in enumerate(_files.read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         span = _files.parse_line(path, number, line)

@@ -255,7 +255,7 @@ def read_file(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterat
 
 
 def _read_markdown(path: Path, root: Path, tenant: str, defaults: Defaults) -> Iterator[FileDocument]:
-    text = _read_text(path)
+    text = read_text(path)
     match = _FRONT_MATTER.match(text)
     if match is None and re.match(r"---[ \t]*\r?\n", text):
         raise FileRefused(shown(path), 1, "the front matter has no end", hint="Close it with a line of three hyphens.")
@@ -299,7 +299,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise FileRefused(shown(path), 0, f"cannot be read: {error.strerror}") from error
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8; FileRefused for what is none."""
     with _opened(path) as file:
         content = file.read()
     return _decode(path, content)
@@ -457,7 +458,7 @@ def read_contract(path: Path, tenant: str) -> tuple[str, int, dict[str, Any], Li
     FileRefused
         Not a mapping, another tenant's, or without a whole number for its version.
     """
-    values, lines = _parse(path, _read_text(path), 1)
+    values, lines = _parse(path, read_text(path), 1)
     if not isinstance(values, dict):
         raise FileRefused(shown(path), 1, "a contract must be a mapping")
     stated = values.pop("tenant", tenant)

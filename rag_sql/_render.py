@@ -12,8 +12,20 @@ from rich.text import Text
 
 from rag_sql._admin import TenantRow
 from rag_sql._install import Status
-from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Verdict
-from rag_sql._rows import ApprovalRow, AttributeRow, Candidate, Change, ClauseRow, ContractRow, PacketRow
+from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Trace, Verdict
+from rag_sql._rows import (
+    ApprovalRow,
+    AttributeRow,
+    Candidate,
+    Change,
+    ClauseRow,
+    ContractRow,
+    PacketRow,
+    TraceCandidate,
+    TraceFinding,
+    TracePassage,
+    TraceRow,
+)
 
 if TYPE_CHECKING:
     from rag_sql._demo import DemoResult
@@ -57,6 +69,69 @@ def attributes(console: Console, rows: Sequence[AttributeRow]) -> None:
     for row in rows:
         _row(table, row.attribute, row.type, row.declared_by, _when(row.recorded_at))
     console.print(table)
+
+
+def trace(console: Console, found: Trace) -> None:
+    """What is to be handed to a model, under its labels, and the outcome on it."""
+    lost = f", missing: {', '.join(found.missing)}" if found.missing else ""
+    _plain(console, f"{found.outcome}{lost}", "bold")
+    for passage in found.context:
+        above = f" · {' / '.join(passage.heading_path)}" if passage.heading_path else ""
+        where = f"{passage.document_id} v{passage.version} {passage.range_start}-{passage.range_end}"
+        _plain(console, f"[{passage.label}] {where} ({passage.added_as}){above}", "bold")
+        _plain(console, passage.text.strip())
+    _plain(console, f"trace {found.trace_id}")
+
+
+def traces(console: Console, rows: Sequence[TraceRow]) -> None:
+    """Traces, a line each."""
+    table = _table("", "trace", "recorded", "question", "outcome", "model", "cites")
+    for row in rows:
+        cites = None if row.citations is None else " ".join(row.citations)
+        _row(table, row.trace_id, _when(row.recorded_at), row.question_id, row.outcome, row.model, cites)
+    console.print(table)
+
+
+def trace_stages(console: Console, candidates: Sequence[TraceCandidate], passages: Sequence[TracePassage]) -> None:
+    """A trace, stage by stage."""
+    table = _table("candidates", "rank", "score", "document", "version", "from", "visibility", "not eligible because")
+    for row in candidates:
+        _row(
+            table,
+            row.position,
+            row.score,
+            row.document_id,
+            row.version,
+            row.range_start,
+            row.document_tenant,
+            (row.reason or "").replace("_", " "),
+        )
+    console.print(table)
+    table = _table(
+        "on the way into the context", "label", "document", "version", "from", "tokens", "added as", "left out"
+    )
+    for passage in passages:
+        _row(
+            table,
+            passage.label,
+            passage.document_id,
+            passage.version,
+            passage.range_start,
+            passage.tokens,
+            passage.added_as,
+            (passage.left_out or "").replace("_", " "),
+            style="" if passage.label else "red",
+        )
+    console.print(table)
+
+
+def trace_findings(console: Console, findings: Sequence[TraceFinding]) -> None:
+    """Where evidence was lost; and what it does not mean when it was not."""
+    for row in findings:
+        what = row.label or f"{row.document_id} v{row.version} from {row.range_start} ({row.tenant})"
+        _plain(console, f"{row.finding}: {what}", "red")
+    if not findings:
+        _plain(console, "nothing found; that does not mean that the answer is right: only identifiers were compared")
 
 
 def reason(candidate: Candidate) -> str:

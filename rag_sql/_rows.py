@@ -18,7 +18,10 @@ __all__ = [
     "NearestPassage",
     "PacketRow",
     "PropositionOccurrence",
+    "TraceCandidate",
     "TraceFinding",
+    "TracePassage",
+    "TraceRow",
 ]
 
 
@@ -202,6 +205,70 @@ class AttributeRow:
     declared_by: str
     recorded_at: datetime
     recorded_by: str
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """A trace, in a line; what concerns the answer is None while there is none."""
+
+    trace_id: str
+    packet_id: str
+    question_id: str
+    outcome: str
+    missing: tuple[str, ...]
+    budget: int
+    model: str | None
+    prompt_version: str | None
+    citations: tuple[str, ...] | None
+    recorded_at: datetime
+    recorded_by: str
+
+
+@dataclass(frozen=True)
+class TracePassage:
+    """What became of a passage on the way into a context.
+
+    Attributes
+    ----------
+    label : str or None
+        The label under which it was handed over; None when it was not.
+    added_as : str
+        ``witness``, ``selected`` or ``neighbour``.
+    left_out : str or None
+        ``duplicate`` or ``over_budget``, where it was not handed over.
+    tokens : int
+        Headings included.
+    document_tenant, document_id, version, range_start, range_end : str, str, int, int, int
+        Its place.
+    heading_path : tuple of str
+    text : str
+    """
+
+    label: str | None
+    added_as: str
+    left_out: str | None
+    tokens: int
+    document_tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int
+    heading_path: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class TraceCandidate:
+    """A visible passage that the query of a trace found, by rank among all, and why it may not be used."""
+
+    position: int
+    score: int
+    document_tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    eligible: bool
+    reason: str | None
 
 
 @dataclass(frozen=True)

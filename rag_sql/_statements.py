@@ -118,6 +118,23 @@ DIAGNOSE_IDS = _statement(
     " p_citations => cast(:citations as text[]))"
 )
 
+TRACES = _statement(
+    "select trace_id::text, packet_id::text, question_id, outcome, missing, budget, model, prompt_version, citations,"
+    " recorded_at, recorded_by from rag_api.trace"
+    " where tenant = :tenant order by recorded_at desc, trace_id limit :limit"
+)
+
+TRACE_PASSAGES = _statement(
+    "select label, added_as, left_out, tokens, document_tenant, document_id, version, range_start, range_end,"
+    " heading_path, text from rag_api.trace_passage"
+    " where tenant = :tenant and trace_id = cast(:trace_id as uuid) order by position"
+)
+
+TRACE_CANDIDATES = _statement(
+    "select position, score, document_tenant, document_id, version, range_start, eligible, reason"
+    " from rag_api.trace_candidate where tenant = :tenant and trace_id = cast(:trace_id as uuid) order by position"
+)
+
 REVIEW_PACKET = _statement(
     "select position, claim, verdict, reason, evidence_digest, draft_digest, shown_digest"
     " from rag_api.review_packet(p_packet_id => cast(:packet_id as uuid), p_claims => cast(:claims as jsonb))"

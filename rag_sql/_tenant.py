@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-import sqlalchemy as sa
-
 from rag_sql import _statements
-from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review, Trace, Verdict, claims_json
+from rag_sql._calls import whole_number
+from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review, Verdict, claims_json
 from rag_sql._rows import (
     AddedSpan,
     ApprovalRow,
     AttributeRow,
     Candidate,
     Change,
-    Citation,
     ClauseRow,
     ContractRow,
     LoadedDocument,
     NearestPassage,
     PacketRow,
     PropositionOccurrence,
-    TraceFinding,
 )
-from rag_sql.errors import BindingLost, InvalidRequest, translate
+from rag_sql._traces import Traces
 
 __all__ = ["Tenant"]
 
@@ -36,39 +32,8 @@ __all__ = ["Tenant"]
 CaseValue = str | int | float
 
 
-class Tenant:
+class Tenant(Traces):
     """The store as one tenant sees it, for the length of a transaction. Made by :meth:`EvidenceStore.tenant`."""
-
-    def __init__(self, connection: sa.Connection, current: Any, name: str | None) -> None:
-        self._connection = connection
-        self._current = current
-        self._transaction = current()
-        self.name = name
-
-    def alive(self) -> bool:
-        """Whether the transaction in which the tenant was bound is still open and sound."""
-        return self._transaction is not None and self._current() is self._transaction and self._transaction.is_active
-
-    def _rows(self, statement: sa.TextClause, **parameters: Any) -> list[dict[str, Any]]:
-        if not self.alive():
-            raise BindingLost(
-                "the transaction in which the tenant was bound has ended",
-                hint="Open a new block: with store.tenant(...).",
-            )
-        with translate():
-            rows = self._connection.execute(statement, parameters).mappings().all()
-        return [dict(row) for row in rows]
-
-    def _value(self, statement: sa.TextClause, **parameters: Any) -> Any:
-        (row,) = self._rows(statement, **parameters)
-        (value,) = row.values()
-        return value
-
-    @contextmanager
-    def savepoint(self) -> Iterator[Tenant]:
-        """A block inside the transaction that is undone as a whole when it ends with an error."""
-        with self._connection.begin_nested():
-            yield self
 
     # Documents and contracts
 
@@ -220,7 +185,7 @@ class Tenant:
         rows = self._rows(
             _statements.PROPOSITION_OCCURRENCES,
             question_id=question_id,
-            contract_version=contract_version and _whole_number("a contract version", contract_version),
+            contract_version=contract_version and whole_number("a contract version", contract_version),
         )
         return [PropositionOccurrence(**{**row, "span_ids": tuple(row["span_ids"])}) for row in rows]
 
@@ -238,7 +203,7 @@ class Tenant:
         ------
         InvalidRequest
         """
-        rows = self._rows(_statements.NEAREST_PASSAGE, quote=quote, k=_whole_number("K", k))
+        rows = self._rows(_statements.NEAREST_PASSAGE, quote=quote, k=whole_number("K", k))
         return [NearestPassage(**row) for row in rows]
 
     # Deciding
@@ -425,123 +390,6 @@ class Tenant:
         digests = {key: row[key].hex() for key in ("evidence_digest", "draft_digest", "shown_digest")}
         return Approval(**{**row, **digests, "withheld": tuple(row["withheld"])})
 
-    # Traces
-
-    def record_trace(self, packet_id: str, *, budget: int = 2000, neighbours: int = 1, candidates: int = 50) -> Trace:
-        """Assemble the context of a packet, record it passage by passage, and return what is to be handed to a model.
-
-        Parameters
-        ----------
-        packet_id : str
-        budget : int
-            Most tokens, headings included. Neighbours give way first, witnesses of required facts last.
-        neighbours : int
-            How many passages before and after a selected one to add while the budget lasts, 0 to 10.
-        candidates : int
-            How many of the best visible passages to record with the reason why they may not be used, 0 to 1,000.
-
-        Raises
-        ------
-        TenantRequired, InvalidRequest, PacketNotFound
-        """
-        document: dict[str, Any] = self._value(
-            _statements.RECORD_TRACE,
-            packet_id=packet_id,
-            budget=_whole_number("a budget", budget),
-            neighbours=_whole_number("neighbours", neighbours),
-            candidates=_whole_number("candidates", candidates),
-        )
-        return Trace._from_json(document)
-
-    def record_answer(
-        self, trace_id: str, answer: str, citations: Sequence[str], *, model: str, prompt_version: str
-    ) -> None:
-        """Record what came back for a trace: the answer's SHA-256 and the labels it cites, invented ones too.
-
-        Raises
-        ------
-        TenantRequired, InvalidRequest, TraceNotFound, TraceAnswered
-        """
-        self._rows(
-            _statements.RECORD_ANSWER,
-            trace_id=trace_id,
-            answer=answer,
-            citations=list(citations),
-            model=model,
-            prompt_version=prompt_version,
-        )
-
-    def cite(self, trace_id: str, labels: Sequence[str]) -> list[Citation]:
-        """The stored documents behind labels of a trace, in the order given.
-
-        Raises
-        ------
-        UnknownLabel
-            Nothing was handed over under a label.
-        TenantRequired, TraceNotFound
-        """
-        return [Citation(**row) for row in self._rows(_statements.CITE, trace_id=trace_id, labels=list(labels))]
-
-    def diagnose_trace(self, trace_id: str, required: Sequence[Any]) -> list[TraceFinding]:
-        """Compare identifiers; no finding does not mean that the answer is right, complete or properly cited.
-
-        Parameters
-        ----------
-        trace_id : str
-        required : sequence
-            The passages that the answer needs, as a person says: anything with ``tenant``, ``document_id``,
-            ``version``, ``range_start`` and ``range_end``, such as a :class:`Source` or a :class:`ContextPassage`.
-
-        Raises
-        ------
-        TenantRequired, InvalidRequest, TraceNotFound
-            ``InvalidRequest``: nothing is required, or something that is no visible passage.
-        """
-        keys = ("tenant", "document_id", "version", "range_start", "range_end")
-        places = [{key: getattr(place, key) for key in keys} for place in required]
-        rows = self._rows(_statements.DIAGNOSE_TRACE, trace_id=trace_id, required=json.dumps(places))
-        return [TraceFinding(**row) for row in rows]
-
-    def diagnose_ids(
-        self,
-        required: Sequence[str],
-        retrieved: Sequence[str],
-        context: Mapping[str, str],
-        citations: Sequence[str],
-    ) -> dict[str, list[str]]:
-        """Compare the identifiers of any retriever; no finding does not mean that the answer is right.
-
-        Parameters
-        ----------
-        required, retrieved : sequence of str
-            What the answer needs, as a person says; what was retrieved.
-        context : mapping of str to str
-            Label to identifier, as handed over.
-        citations : sequence of str
-            Labels that the answer cites.
-
-        Returns
-        -------
-        dict of str to list of str
-            ``retrieval_miss``, ``context_loss``, ``unrecorded_context`` and ``unknown_citation``, each where there is
-            one, with what was lost or invented.
-
-        Raises
-        ------
-        InvalidRequest
-            Nothing is required.
-        """
-        found: dict[str, list[str]] = {}
-        for row in self._rows(
-            _statements.DIAGNOSE_IDS,
-            required=list(required),
-            retrieved=list(retrieved),
-            context=json.dumps(dict(context)),
-            citations=list(citations),
-        ):
-            found.setdefault(row["finding"], []).append(row["id"])
-        return found
-
     # Looking
 
     def attributes(self) -> list[AttributeRow]:
@@ -567,12 +415,12 @@ class Tenant:
 
     def packets(self, limit: int = 50) -> list[PacketRow]:
         """The tenant's newest packets, newest first."""
-        rows = self._rows(_statements.PACKETS, tenant=self.name, limit=_whole_number("a limit", limit))
+        rows = self._rows(_statements.PACKETS, tenant=self.name, limit=whole_number("a limit", limit))
         return [PacketRow(**row) for row in rows]
 
     def approvals(self, limit: int = 50) -> list[ApprovalRow]:
         """The tenant's newest decisions, newest first, each with what it is worth now."""
-        rows = self._rows(_statements.APPROVALS, limit=_whole_number("a limit", limit))
+        rows = self._rows(_statements.APPROVALS, limit=whole_number("a limit", limit))
         return [ApprovalRow(**row) for row in rows]
 
     def corpus_fingerprint(self) -> str:
@@ -598,15 +446,8 @@ def _request(
         "question_id": question_id,
         "query": query,
         "case_facts": json.dumps(dict(case), ensure_ascii=False),
-        "k": _whole_number("K", k),
-        "contract_version": None if contract_version is None else _whole_number("a contract version", contract_version),
+        "k": whole_number("K", k),
+        "contract_version": None if contract_version is None else whole_number("a contract version", contract_version),
         "valid_at": valid_at,
         "known_at": known_at,
     }
-
-
-def _whole_number(what: str, value: int) -> int:
-    """The value, where the database can take it; which range is allowed, the database says."""
-    if type(value) is not int or not -(2**31) <= value < 2**31:
-        raise InvalidRequest(f"{what} must be a whole number from 1, not {value!r}")
-    return value

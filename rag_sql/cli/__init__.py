@@ -13,7 +13,19 @@ from typing import Annotated
 import typer
 
 import rag_sql
-from rag_sql.cli import _common, admin, attributes, audit, completion, curation, decisions, doctor, documents, listings
+from rag_sql.cli import (
+    _common,
+    admin,
+    attributes,
+    audit,
+    completion,
+    curation,
+    decisions,
+    doctor,
+    documents,
+    listings,
+    traces,
+)
 from rag_sql.cli._apps import app
 
 __all__ = [
@@ -28,6 +40,7 @@ __all__ = [
     "documents",
     "listings",
     "main",
+    "traces",
 ]
 
 

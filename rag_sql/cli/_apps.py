@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from rag_sql.cli import _common
 
-__all__ = ["COMPLETE", "Program", "app", "attribute_app", "contract_app", "packet_app", "tenant_app"]
+__all__ = ["COMPLETE", "Program", "app", "attribute_app", "contract_app", "packet_app", "tenant_app", "trace_app"]
 
 #: The variable with which a shell's completion script asks the program.
 COMPLETE = "_RAG_SQL_COMPLETE"
@@ -71,8 +71,10 @@ attribute_app = typer.Typer(
     help="Attributes: what versions apply to and cases state, and their types.", no_args_is_help=True
 )
 contract_app = typer.Typer(help="Contracts: the question types that are supported.", no_args_is_help=True)
+trace_app = typer.Typer(help="Traces: what was handed to a model, and what came back.", no_args_is_help=True)
 packet_app = typer.Typer(help="Packets: what decisions relied on.", no_args_is_help=True)
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(attribute_app, name="attribute")
 app.add_typer(contract_app, name="contract")
 app.add_typer(packet_app, name="packet")
+app.add_typer(trace_app, name="trace")

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
+from uuid import UUID
 
 import psycopg
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from rich.console import Console
 from sqlalchemy import event
 
 from rag_sql._local import LocalStore
+from rag_sql._models import Outcome
 from rag_sql._store import EvidenceStore, make_engine
 from rag_sql.errors import FileRefused, NoApproval, RagSqlError, Rejected, StaleApproval, UnsupportedQuestion
 
@@ -67,6 +69,14 @@ KOption = Annotated[int, typer.Option("--k", "-k", help="Most passages to select
 ClaimsOption = Annotated[
     Path | None, typer.Option("--claims", help="The draft: a JSON array of claims. Default: the template renderer's.")
 ]
+
+#: The exit code of each outcome.
+EXIT_CODES = {
+    Outcome.SUFFICIENT_FOR_TEMPLATE: 0,
+    Outcome.ASK_FOR_EVIDENCE: 3,
+    Outcome.UNSUPPORTED_QUESTION: 4,
+    Outcome.NEEDS_DECISION: 6,
+}
 
 P = ParamSpec("P")
 
@@ -214,3 +224,11 @@ def pairs(values: list[str] | None, option: str) -> list[tuple[str, str]]:
             raise typer.BadParameter(f"{value!r} is not KEY=VALUE", param_hint=option)
         found.append((key, rest))
     return found
+
+
+def uuid_of(text: str) -> str:
+    """An identifier as the database writes it; wrong usage for what is none."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no id: it looks like 43b36142-f71a-4746-859c-6d21c99b26b1") from None

@@ -35,7 +35,7 @@ def audit(
     if as_json:
         print_json(report.to_dict())
     else:
-        _print(report)
+        print_report(report)
     if report.verdict.rejects:
         raise typer.Exit(1)
     raise typer.Exit(0 if report.verdict is AuditVerdict.NO_FINDING else 3)
@@ -61,7 +61,7 @@ def _read(file: Path) -> tuple[str, dict[str, str]]:
     return answer, sources
 
 
-def _print(report: AuditReport) -> None:
+def print_report(report: AuditReport) -> None:
     """Each sentence with its verdict; below it, for each finding, what is said and what the passages hold."""
     for sentence in report.sentences:
         out.print(Text(f"{sentence.verdict}: {' '.join(sentence.text.split())}"), soft_wrap=True)

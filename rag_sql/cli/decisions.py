@@ -16,6 +16,7 @@ from rag_sql._drafting import draft
 from rag_sql._models import Claim, Outcome, Packet
 from rag_sql.cli._apps import app, packet_app
 from rag_sql.cli._common import (
+    EXIT_CODES,
     CaseOption,
     ClaimsOption,
     HomeOption,
@@ -31,18 +32,11 @@ from rag_sql.cli._common import (
     out,
     pairs,
     print_json,
+    uuid_of,
 )
 from rag_sql.errors import EvidenceInsufficient, InvalidClaims, PresentationChanged
 
 __all__: list[str] = []
-
-
-EXIT_CODES = {
-    Outcome.SUFFICIENT_FOR_TEMPLATE: 0,
-    Outcome.ASK_FOR_EVIDENCE: 3,
-    Outcome.UNSUPPORTED_QUESTION: 4,
-    Outcome.NEEDS_DECISION: 6,
-}
 
 
 def _case(values: list[str] | None) -> dict[str, str]:
@@ -115,7 +109,7 @@ def packet_show(
 ) -> None:
     """Show a packet; --json prints the document that `packet verify` takes."""
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        packet = bound.packet(_uuid(packet_id))
+        packet = bound.packet(uuid_of(packet_id))
     if as_json:
         typer.echo(packet.to_json())
     else:
@@ -165,7 +159,7 @@ def approve(
 
     A draft file is a JSON array of objects with text, fact, tenant, document_id, version and span_id.
     """
-    identifier = _uuid(packet_id)
+    identifier = uuid_of(packet_id)
     if check and (reject or shown or reviewer or note):
         raise typer.BadParameter(
             "decides nothing: it goes with none of --reject, --shown, --as and --note", param_hint="--check"
@@ -206,17 +200,8 @@ def approve(
         _render.withheld(out, [verdict.claim for verdict in review.verdicts if not verdict.licensed and not reject])
 
 
-def _uuid(text: str) -> str:
-    import uuid
-
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no packet id", param_hint="PACKET_ID") from None
-
-
 def _template_draft(packet: Packet) -> tuple[Claim, ...]:
-    if not packet.sufficient:
+    if not packet.covered:
         raise EvidenceInsufficient(
             f"packet {packet.packet_id} is not sufficient: required facts are missing",
             detail=f"Missing: {', '.join(packet.missing)}",

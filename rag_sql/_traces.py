@@ -1,0 +1,152 @@
+"""Traces of a tenant: what was handed over under which label, what came back, and where evidence was lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rag_sql import _statements
+from rag_sql._calls import Calls, whole_number
+from rag_sql._models import Trace
+from rag_sql._rows import Citation, TraceCandidate, TraceFinding, TracePassage, TraceRow
+
+__all__ = ["Traces"]
+
+
+class Traces(Calls):
+    """What a tenant can record and ask about the contexts that were handed to a model."""
+
+    def record_trace(self, packet_id: str, *, budget: int = 2000, neighbours: int = 1, candidates: int = 50) -> Trace:
+        """Assemble the context of a packet, record it passage by passage, and return what is to be handed to a model.
+
+        Parameters
+        ----------
+        packet_id : str
+        budget : int
+            Most tokens, headings included. Neighbours give way first, witnesses of required facts last.
+        neighbours : int
+            How many passages before and after a selected one to add while the budget lasts, 0 to 10.
+        candidates : int
+            How many of the best visible passages to record with the reason why they may not be used, 0 to 1,000.
+
+        Raises
+        ------
+        TenantRequired, InvalidRequest, PacketNotFound
+        """
+        document: dict[str, Any] = self._value(
+            _statements.RECORD_TRACE,
+            packet_id=packet_id,
+            budget=whole_number("a budget", budget),
+            neighbours=whole_number("neighbours", neighbours),
+            candidates=whole_number("candidates", candidates),
+        )
+        return Trace._from_json(document)
+
+    def record_answer(
+        self, trace_id: str, answer: str, citations: Sequence[str], *, model: str, prompt_version: str
+    ) -> None:
+        """Record what came back for a trace: the answer's SHA-256 and the labels it cites, invented ones too.
+
+        Raises
+        ------
+        TenantRequired, InvalidRequest, TraceNotFound, TraceAnswered
+        """
+        self._rows(
+            _statements.RECORD_ANSWER,
+            trace_id=trace_id,
+            answer=answer,
+            citations=list(citations),
+            model=model,
+            prompt_version=prompt_version,
+        )
+
+    def cite(self, trace_id: str, labels: Sequence[str]) -> list[Citation]:
+        """The stored documents behind labels of a trace, in the order given.
+
+        Raises
+        ------
+        UnknownLabel
+            Nothing was handed over under a label.
+        TenantRequired, TraceNotFound
+        """
+        return [Citation(**row) for row in self._rows(_statements.CITE, trace_id=trace_id, labels=list(labels))]
+
+    def diagnose_trace(self, trace_id: str, required: Sequence[Any]) -> list[TraceFinding]:
+        """Compare identifiers; no finding does not mean that the answer is right, complete or properly cited.
+
+        Parameters
+        ----------
+        trace_id : str
+        required : sequence
+            The passages that the answer needs, as a person says: anything with ``tenant``, ``document_id``,
+            ``version``, ``range_start`` and ``range_end``, such as a :class:`Source` or a :class:`ContextPassage`.
+
+        Raises
+        ------
+        TenantRequired, InvalidRequest, TraceNotFound
+            ``InvalidRequest``: nothing is required, or something that is no visible passage.
+        """
+        keys = ("tenant", "document_id", "version", "range_start", "range_end")
+        places = [{key: getattr(place, key) for key in keys} for place in required]
+        rows = self._rows(_statements.DIAGNOSE_TRACE, trace_id=trace_id, required=json.dumps(places))
+        return [TraceFinding(**row) for row in rows]
+
+    def diagnose_ids(
+        self,
+        required: Sequence[str],
+        retrieved: Sequence[str],
+        context: Mapping[str, str],
+        citations: Sequence[str],
+    ) -> dict[str, list[str]]:
+        """Compare the identifiers of any retriever; no finding does not mean that the answer is right.
+
+        Parameters
+        ----------
+        required, retrieved : sequence of str
+            What the answer needs, as a person says; what was retrieved.
+        context : mapping of str to str
+            Label to identifier, as handed over.
+        citations : sequence of str
+            Labels that the answer cites.
+
+        Returns
+        -------
+        dict of str to list of str
+            ``retrieval_miss``, ``context_loss``, ``unrecorded_context`` and ``unknown_citation``, each where there is
+            one, with what was lost or invented.
+
+        Raises
+        ------
+        InvalidRequest
+            Nothing is required.
+        """
+        found: dict[str, list[str]] = {}
+        for row in self._rows(
+            _statements.DIAGNOSE_IDS,
+            required=list(required),
+            retrieved=list(retrieved),
+            context=json.dumps(dict(context)),
+            citations=list(citations),
+        ):
+            found.setdefault(row["finding"], []).append(row["id"])
+        return found
+
+    def traces(self, limit: int = 50) -> list[TraceRow]:
+        """The tenant's newest traces, newest first."""
+        rows = self._rows(_statements.TRACES, tenant=self.name, limit=whole_number("a limit", limit))
+        return [TraceRow(**{**row, "missing": tuple(row["missing"]), "citations": _labels(row)}) for row in rows]
+
+    def trace_passages(self, trace_id: str) -> list[TracePassage]:
+        """What became of each passage of a trace, in the order in which they were placed; empty for an unknown one."""
+        rows = self._rows(_statements.TRACE_PASSAGES, tenant=self.name, trace_id=trace_id)
+        return [TracePassage(**{**row, "heading_path": tuple(row["heading_path"])}) for row in rows]
+
+    def trace_candidates(self, trace_id: str) -> list[TraceCandidate]:
+        """The best visible passages for the query of a trace, and why one may not be used; empty for an unknown one."""
+        rows = self._rows(_statements.TRACE_CANDIDATES, tenant=self.name, trace_id=trace_id)
+        return [TraceCandidate(**row) for row in rows]
+
+
+def _labels(row: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return None if row["citations"] is None else tuple(row["citations"])

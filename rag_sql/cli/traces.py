@@ -1,0 +1,174 @@
+"""Commands on traces: trace record|answer|list|show|diagnose."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rag_sql import _files, _render
+from rag_sql._audit import audit_answer
+from rag_sql._audit_model import AuditVerdict
+from rag_sql._rows import TracePassage
+from rag_sql.cli._apps import trace_app
+from rag_sql.cli._common import (
+    EXIT_CODES,
+    HomeOption,
+    JsonOption,
+    RequiredTenant,
+    UrlOption,
+    command,
+    open_store,
+    out,
+    print_json,
+    uuid_of,
+)
+from rag_sql.cli.audit import print_report
+from rag_sql.cli.listings import LimitOption
+from rag_sql.errors import TraceNotFound
+
+__all__: list[str] = []
+
+TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="The trace's id.")]
+
+
+@command(trace_app, "record")
+def trace_record(
+    packet: Annotated[str, typer.Argument(metavar="PACKET", help="The packet's id.")],
+    tenant: RequiredTenant,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Most tokens, headings included.")] = 2000,
+    neighbours: Annotated[
+        int, typer.Option("--neighbours", min=0, max=10, help="Passages to add before and after a selected one.")
+    ] = 1,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Assemble the context of a packet, record it, and print what is to be handed to a model.
+
+    The exit code is that of the outcome on the context: 3 when a required fact was lost to the budget.
+    """
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        trace = bound.record_trace(uuid_of(packet), budget=budget, neighbours=neighbours)
+    print_json(asdict(trace)) if as_json else _render.trace(out, trace)
+    raise typer.Exit(EXIT_CODES[trace.outcome])
+
+
+@command(trace_app, "answer")
+def trace_answer(
+    trace: TraceArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The answer in UTF-8, with its citations: [P1, P2].")],
+    tenant: RequiredTenant,
+    model: Annotated[str, typer.Option("--model", help="Identifier of the model that wrote it.")],
+    prompt_version: Annotated[str, typer.Option("--prompt-version", help="Version of the instructions it was given.")],
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Record an answer (its digest and what it cites) and audit it against what was handed over.
+
+    Exit codes as for `rag-sql audit`: 1 rejected, 3 a person has to look, 0 nothing found.
+    """
+    answer = _files.read_text(file)
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        passages = _passages(bound.trace_passages(uuid_of(trace)), trace)
+        handed_over = {row.label: "\n".join((*row.heading_path, row.text)) for row in passages if row.label}
+        report = audit_answer(answer, handed_over)
+        citations = list(dict.fromkeys(label for sentence in report.sentences for label in sentence.citations))
+        bound.record_answer(trace, answer, citations, model=model, prompt_version=prompt_version)
+    print_json(report.to_dict()) if as_json else print_report(report)
+    if report.verdict.rejects:
+        raise typer.Exit(1)
+    raise typer.Exit(0 if report.verdict is AuditVerdict.NO_FINDING else 3)
+
+
+@command(trace_app, "list")
+def trace_list(
+    tenant: RequiredTenant,
+    limit: LimitOption = 50,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List a tenant's traces."""
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        rows = bound.traces(limit)
+    print_json([asdict(row) for row in rows]) if as_json else _render.traces(out, rows)
+
+
+@command(trace_app, "show")
+def trace_show(
+    trace: TraceArgument,
+    tenant: RequiredTenant,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a trace, stage by stage: candidates, and what became of each passage on the way into the context."""
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        passages = _passages(bound.trace_passages(uuid_of(trace)), trace)
+        candidates = bound.trace_candidates(trace)
+    if as_json:
+        print_json(
+            {
+                "trace_id": trace,
+                "candidates": [asdict(row) for row in candidates],
+                "passages": [asdict(row) for row in passages],
+            }
+        )
+    else:
+        _render.trace_stages(out, candidates, passages)
+
+
+@command(trace_app, "diagnose")
+def trace_diagnose(
+    trace: TraceArgument,
+    tenant: RequiredTenant,
+    required: Annotated[
+        list[str],
+        typer.Option(
+            "--required",
+            metavar="DOCUMENT@VERSION:START",
+            help="A passage that the answer needs, by its place; repeatable.",
+        ),
+    ],
+    public: Annotated[list[str] | None, typer.Option("--public", help="The same, of a public document.")] = None,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say at which stage a required passage was lost, and which cited labels nobody handed over. Exit code 1 for any.
+
+    Nothing found does not mean that the answer is right: identifiers are compared, and nothing else.
+    """
+    places = [_place(text, tenant) for text in required] + [_place(text, "public") for text in public or []]
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        findings = bound.diagnose_trace(uuid_of(trace), places)
+    print_json([asdict(row) for row in findings]) if as_json else _render.trace_findings(out, findings)
+    raise typer.Exit(1 if findings else 0)
+
+
+@dataclass(frozen=True)
+class _Place:
+    tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int = 0
+
+
+def _place(text: str, tenant: str) -> _Place:
+    document_id, _, rest = text.rpartition("@")
+    version, _, start = rest.partition(":")
+    if not document_id or re.fullmatch(r"[1-9][0-9]{0,8}", version) is None or not re.fullmatch(r"[0-9]{0,9}", start):
+        raise typer.BadParameter(f"{text!r} is not DOCUMENT@VERSION or DOCUMENT@VERSION:START", param_hint="--required")
+    return _Place(tenant, document_id, int(version), int(start or 0))
+
+
+def _passages(rows: list[TracePassage], trace: str) -> list[TracePassage]:
+    if not rows:
+        raise TraceNotFound(f"there is no trace {trace}, or nothing was selected for it")
+    return rows
