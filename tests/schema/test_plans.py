@@ -123,3 +123,16 @@ def test_coverage_looks_at_a_quotation_once_however_many_propositions_there_are(
         plan = explain(connection, "select * from rag_api.fact_coverage")
     assert plan["Actual Rows"] == 200
     assert max(node["Actual Rows"] * node["Actual Loops"] for node in nodes(plan)) < 2000
+
+
+def test_a_store_that_was_just_loaded_is_read_in_one_pass(store: Database) -> None:
+    """Before the first analyze the planner knows nothing of the rows, and a condition on the tenant is what people write."""
+    with store.connect("postgres") as connection:
+        connection.execute("alter table rag.version set (autovacuum_enabled = false)")
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": f"D{number}", "version": 1, "body": "text"} for number in range(300)])
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        plan = explain(connection, "select document_id, status from rag_api.version where tenant = 'acme'")
+    assert plan["Actual Rows"] == 300
+    assert max(node["Actual Rows"] * node["Actual Loops"] for node in nodes(plan)) <= 300

@@ -203,6 +203,7 @@ CALLS: dict[str, str] = {
     "_text": "select rag_api._text('x')",
     "_trace": "select * from rag_api._trace(%(trace_id)s)",
     "_utc": "select rag_api._utc('2026-01-01')",
+    "_versions": "select * from rag_api._versions(null, null)",
     "_verdicts": f"select * from rag_api._verdicts({_CONTRACT}, {_SELECTION},"
     " array(select s from rag.span s), %(claims)s)",
     "_withdrawn_versions": "select * from rag_api._withdrawn_versions(null, null)",
