@@ -26,7 +26,7 @@ from pathlib import Path
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:\d\d)?)")
 _CODE = re.compile(r"[ ]+# exit code (\d+)$", re.MULTILINE)
-_PROMPT = re.compile(r"^rag_sql([=-])> ?(.*)$")
+_PROMPT = re.compile(r"^rag_sql([=(-])> ?(.*)$")
 _ASKS = "[y/N]: "
 
 
