@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.orm import Session
 
 from rag_sql import _statements
 from rag_sql._tenant import Tenant
@@ -19,7 +18,10 @@ from rag_sql.errors import BindingLost, NotAllowed, NotInstalled, UnsuitableData
 
 __all__ = ["EvidenceStore", "make_engine"]
 
-Bind = sa.Engine | sa.Connection | Session
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    Bind = sa.Engine | sa.Connection | Session
 
 
 def make_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
@@ -135,10 +137,8 @@ class EvidenceStore:
                 _bind(connection, name)
                 yield Tenant(connection, connection.get_transaction, name)
             return
-        session_or_connection = self._bind
-        connection = (
-            session_or_connection.connection() if isinstance(session_or_connection, Session) else session_or_connection
-        )
+        # A session by its method: who brings none should not have to import the object mapper.
+        connection = self._bind if isinstance(self._bind, sa.Connection) else self._bind.connection()
         before = _bind(connection, name)
         tenant = Tenant(connection, connection.get_transaction, name)
         try:

@@ -520,7 +520,7 @@ PACKETS = [
         "packet show 42 -t acme",
         "UsageError",
         None,
-        "Invalid value for PACKET_ID: '42' is no packet id",
+        "Invalid value: '42' is no id: it looks like 43b36142-f71a-4746-859c-6d21c99b26b1",
         "root packet show --help",
         exit=2,
     ),

@@ -126,7 +126,7 @@ def test_coverage_looks_at_a_quotation_once_however_many_propositions_there_are(
 
 
 def test_a_store_that_was_just_loaded_is_read_in_one_pass(store: Database) -> None:
-    """Before the first analyze the planner knows nothing of the rows; a condition on the tenant is what people write."""
+    """Before the first analyze the planner knows nothing of the rows; people do write a condition on the tenant."""
     with store.connect("postgres") as connection:
         connection.execute("alter table rag.version set (autovacuum_enabled = false)")
     with store.tenant("acme_curator") as acme:
