@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg import sql
 
-from rag_sql import _admin, _files, _install, _loading, _resources, _statements
+from rag_sql import _admin, _demo_travel, _files, _install, _loading, _resources, _statements
 from rag_sql._drafting import draft
 from rag_sql._models import Claim, Decision, Verdict
 from rag_sql._rows import Candidate
@@ -94,6 +94,7 @@ class DemoResult:
     verdicts: list[Verdict] = field(default_factory=list)
     approval: list[str] = field(default_factory=list)
     wall: list[str] = field(default_factory=list)
+    travel: list[str] = field(default_factory=list)
     server: str = ""
     database: str = ""
 
@@ -171,6 +172,8 @@ def run(admin_url: sa.URL, step: Callable[[str], None] = lambda _name: None) -> 
         step("approving, changing the evidence, asking again")
         _approve_and_change(stores, packet_id, claims, before, result)
         _look_over_the_wall(stores, result)
+        step("losing an exception, stage by stage")
+        _travel(stores, result)
     return result
 
 
@@ -182,6 +185,9 @@ def _as(stores: Mapping[str, EvidenceStore], login: str) -> Iterator[Tenant]:
 
 def _load(stores: Mapping[str, EvidenceStore]) -> None:
     seed = _resources.find("seed") / "gateway"
+    with _as(stores, "publisher") as tenant:
+        for attribute in CASE:
+            tenant.set_attribute(attribute, "text")
     for login, folder in (("publisher", "public"), ("acme_curator", "acme"), ("northwind_curator", "northwind")):
         with _as(stores, login) as tenant:
             _loading.load(tenant, _files.find_files([seed / folder]), _files.Defaults())
@@ -295,3 +301,20 @@ def _look_over_the_wall(stores: Mapping[str, EvidenceStore], result: DemoResult)
         refused = type(error).__name__
     result.checks.append(Check("northwind's login asserts acme", "TenantNotBound", refused))
     result.wall.append(f"northwind's login asserts acme: {refused}")
+
+
+def _travel(stores: Mapping[str, EvidenceStore], result: DemoResult) -> None:
+    """The second corpus: a policy in two revisions, with an exception."""
+    with _as(stores, "acme_curator") as tenant:
+        _demo_travel.add(tenant)
+    with _as(stores, "acme_reader") as tenant:
+        for name, actual in _demo_travel.statements(tenant):
+            result.checks.append(Check(name, _demo_travel.EXPECTED[name], actual))
+            result.travel.append(f"{name}: {_said(actual)}")
+
+
+def _said(value: Any) -> str:
+    """A finding as a person reads it."""
+    if isinstance(value, str):
+        return value
+    return ", ".join(_said(part) for part in value) or "no finding"

@@ -341,6 +341,10 @@ def demo(console: Console, result: DemoResult) -> None:
     for line in result.wall:
         _plain(console, line)
     console.print()
+    _plain(console, "travel receipts: an exception, lost at each stage in turn", "bold")
+    for line in result.travel:
+        _plain(console, line)
+    console.print()
     failed = [check for check in result.checks if not check.holds]
     for check in failed:
         _plain(console, f"DIFFERS {check.name}: expected {check.expected!r}, the server says {check.actual!r}", "red")

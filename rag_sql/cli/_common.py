@@ -160,11 +160,14 @@ def show_error(error: Exception) -> None:
 
 @event.listens_for(sa.pool.Pool, "connect")
 def _show_notices(connection: Any, _record: Any) -> None:
-    """Print what the database has to say beside its answer, such as that an attribute was not declared."""
+    """Print what the database has to say beside its answer, such as that an attribute was not declared.
+
+    Ours say what to do about it. PostgreSQL's own, such as that something was not there to be dropped, do not.
+    """
 
     def show(diag: psycopg.errors.Diagnostic) -> None:
-        err.print(f"notice: {diag.message_primary}", markup=False, highlight=False, soft_wrap=True)
         if diag.message_hint:
+            err.print(f"notice: {diag.message_primary}", markup=False, highlight=False, soft_wrap=True)
             err.print(f"hint: {diag.message_hint}", markup=False, highlight=False, soft_wrap=True)
 
     if isinstance(connection, psycopg.Connection):
