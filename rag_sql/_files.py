@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -364,6 +365,15 @@ def _bare(key: str) -> str:
 #: The key that is meant, by what is left of it.
 _KEY_MEANT = {_bare(key): key for key in (*_KEYS, "body")}
 
+#: From how alike on (difflib) a key is taken for one of ours misspelt: `aplies_to` is, `publisher` is not.
+_ALIKE = 0.9
+
+
+@lru_cache(maxsize=1000)
+def _meant(key: str) -> str | None:
+    """The key of ours that another one nearly is."""
+    return _KEY_MEANT.get(_bare(key)) or next(iter(get_close_matches(key, _KEY_MEANT.values(), 1, _ALIKE)), None)
+
 
 def _with_metadata(values: dict[str, Any], keys: set[str], path: Path, lines: Lines) -> dict[str, Any]:
     """Values with those that the store has no key for under ``metadata``, beside what stands there already."""
@@ -371,7 +381,7 @@ def _with_metadata(values: dict[str, Any], keys: set[str], path: Path, lines: Li
     other = {key: value for key, value in values.items() if key not in keys}
     for key in other:
         # Kept as metadata, `applies-to` would widen the document to every case and `span` would be checked by nobody.
-        if (meant := _KEY_MEANT.get(_bare(key))) and meant in keys:
+        if (meant := _meant(key)) and meant in keys:
             raise FileRefused(
                 shown(path),
                 lines.get(key, lines.get("", 0)),

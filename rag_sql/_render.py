@@ -173,7 +173,11 @@ def evidence(console: Console, found: Evidence, claims: Sequence[Claim]) -> None
     """A decision or a packet: outcome, selected passages, coverage, identity, draft."""
     _plain(console, f"{found.question_id}: {found.outcome}", "bold")
     if found.outcome is Outcome.UNSUPPORTED_QUESTION:
-        _plain(console, "No contract supports this question; adding documents cannot change that.")
+        _plain(
+            console,
+            "No contract that is visible here supports this question; more documents cannot change that."
+            " See: rag-sql contract list",
+        )
         return
     stated = ", ".join(f"{key}={value}" for key, value in sorted(found.case_facts.items())) or "none stated"
     _plain(

@@ -36,6 +36,7 @@ __all__ = [
     "NothingLicensed",
     "NothingToAudit",
     "PacketNotFound",
+    "PacketOutdated",
     "PassageWithoutText",
     "PresentationChanged",
     "QuoteCutsCharacter",
@@ -184,7 +185,7 @@ class QuoteCutsCharacter(RagSqlError):
 
 
 class AttributeMisfit(RagSqlError):
-    """A value is none of its attribute's type: an attribute cannot be declared so, or stored values are of another."""
+    """An attribute cannot be declared so: stored values are none of the type; ``detail`` lists the first ten."""
 
     sqlstate = "RS027"
 
@@ -247,6 +248,12 @@ class TraceAnswered(RagSqlError):
     """A trace has its answer; another one belongs to another trace."""
 
     sqlstate = "RS056"
+
+
+class PacketOutdated(RagSqlError):
+    """A packet whose evidence is not current any more cannot be handed to a model; ``detail`` names the versions."""
+
+    sqlstate = "RS057"
 
 
 class ConcurrentDecision(RagSqlError):

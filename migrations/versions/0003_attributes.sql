@@ -54,9 +54,29 @@ alter table rag.attribute
   alter column attribute set statistics 0,
   alter column type set statistics 0,
   alter column recorded_by set statistics 0;
+-- The number follows the tenant's greatest, whatever was given: a number that is the greatest there can be would end all
+-- declaring.
+create function rag.number_declaration()
+  returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.declaration_number := 1 + coalesce((
+    select max(a.declaration_number) from rag.attribute a
+    where a.tenant = new.tenant and a.attribute = new.attribute
+  ), 0);
+  return new;
+end;
+$$;
+revoke all on function rag.number_declaration from public;
+comment on function rag.number_declaration is 'Trigger: numbers the declarations of an attribute.';
+create trigger attribute_is_numbered
+  before insert on rag.attribute
+  for each row execute function rag.number_declaration();
 create trigger attribute_is_append_only
   before update or delete or truncate on rag.attribute
   for each statement execute function rag.refuse_change();
 comment on table rag.attribute is 'Declarations of the types of attributes; the newest of a tenant counts.';
-comment on column rag.attribute.declaration_number is 'From 1 for each attribute of a tenant; the greatest counts.';
+comment on column rag.attribute.declaration_number is 'From 1 for each attribute of a tenant; the greatest counts. Derived.';
 comment on column rag.attribute.type is 'text, number or flag.';

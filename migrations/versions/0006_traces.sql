@@ -29,6 +29,9 @@ create index trace_by_packet on rag.trace (tenant, packet_id);
 alter table rag.trace enable row level security;
 alter table rag.trace force row level security;
 alter table rag.trace
+  alter column packet_id set statistics 0,
+  alter column budget set statistics 0,
+  alter column neighbours set statistics 0,
   alter column outcome set statistics 0,
   alter column missing set statistics 0,
   alter column recorded_by set statistics 0;
@@ -63,7 +66,11 @@ create table rag.trace_candidate (
 create index trace_candidate_by_passage on rag.trace_candidate (tenant, document_tenant, document_id, version, range_start);
 alter table rag.trace_candidate enable row level security;
 alter table rag.trace_candidate force row level security;
-alter table rag.trace_candidate alter column reason set statistics 0;
+alter table rag.trace_candidate
+  alter column score set statistics 0,
+  alter column document_id set statistics 0,
+  alter column eligible set statistics 0,
+  alter column reason set statistics 0;
 create trigger trace_candidate_is_append_only
   before update or delete or truncate on rag.trace_candidate
   for each statement execute function rag.refuse_change();
@@ -96,6 +103,7 @@ create index trace_passage_by_passage on rag.trace_passage (tenant, document_ten
 alter table rag.trace_passage enable row level security;
 alter table rag.trace_passage force row level security;
 alter table rag.trace_passage
+  alter column document_id set statistics 0,
   alter column label set statistics 0,
   alter column added_as set statistics 0,
   alter column left_out set statistics 0;

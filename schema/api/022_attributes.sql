@@ -38,36 +38,6 @@ grant select on rag_api.attribute to rag_reader, rag_auditor;
 comment on view rag_api.attribute is
   'Types of attributes in force for each visible tenant: its own declaration, else public''s. Others are texts.';
 
--- A value in its canonical form; RS027 when it is none of its type. What is compared goes through here, so that no value
--- that cannot be understood is taken for one that merely differs.
-create function rag_api._comparable(
-  p_type text,
-  p_attribute text,
-  p_value text
-)
-  returns text
-  language plpgsql
-  immutable
-  strict
-  parallel safe
-  set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_canonical constant text := rag.canonical_value(p_type, p_value);
-begin
-  if v_canonical is null then
-    raise exception using
-      errcode = 'RS027',
-      message = format('attribute "%s" is a %s and %s is none', p_attribute, p_type, to_json(p_value)),
-      hint = 'A number is written like 2.5 or -3, a flag true or false. See the types: select * from rag_api.attribute;';
-  end if;
-  return v_canonical;
-end;
-$$;
-revoke all on function rag_api._comparable from public;
-grant execute on function rag_api._comparable to rag_reader, rag_auditor;
-comment on function rag_api._comparable is 'Private: a value in the canonical form of its type; RS027 when it is none.';
-
 -- Declares attributes that nobody has declared for the bound tenant or public as texts, with a notice, and makes what
 -- public declares the tenant's own: a later word of public's cannot turn what is stored into something else.
 create function rag_api._declare_attributes(
@@ -84,8 +54,8 @@ declare
 begin
   for v_attribute in
     with declared as (
-      insert into rag.attribute (tenant, attribute, declaration_number, type)
-      select v_tenant, n.attribute, 1, coalesce(t.type, 'text')
+      insert into rag.attribute (tenant, attribute, type)
+      select v_tenant, n.attribute, coalesce(t.type, 'text')
       from unnest(p_attributes) as n(attribute)
       left join rag_api._attribute_types(null) as t on t.tenant = v_tenant and t.attribute = n.attribute
       where t.declared_by is distinct from v_tenant
@@ -179,8 +149,7 @@ begin
       hint = 'Versions are immutable: give such values an attribute of another name in the next versions.';
   end if;
 
-  insert into rag.attribute (tenant, attribute, declaration_number, type)
-  values (v_tenant, p_attribute, coalesce(v_newest.declaration_number, 0) + 1, p_type);
+  insert into rag.attribute (tenant, attribute, type) values (v_tenant, p_attribute, p_type);
   return case when v_newest.tenant is null then 'new' else 'changed' end;
 end;
 $$;

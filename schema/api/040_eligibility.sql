@@ -8,10 +8,12 @@
 set local role rag_owner;
 
 -- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
--- One row compares its values as texts; beside it stands one for each tenant that declares an attribute of it as something
--- else (`is_typed`), which counts for that tenant's versions and compares values in the canonical form of their type; RS027
--- when one of the two is none. `applies` says whether a version with it applies; otherwise the first attribute in byte
--- order that does not fit, the version's values and the case's (null when the case does not state the attribute).
+-- One row compares its values as texts; beside it stands one (`is_typed`) for each tenant whose versions have an attribute
+-- of it that they, or whoever asks, declare as something else: there values also match that are equal in the canonical form
+-- of such a type (2.50 and 2.5). Who declares what can therefore make a version apply that would not; a value that is none
+-- of a type equals none that is, and is no error: another's declaration must not stop anybody's decisions.
+-- `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not fit, the
+-- version's values and the case's (null when the case does not state the attribute).
 create function rag_api._scopes(
   p_case_facts jsonb,
   p_known_at timestamptz
@@ -29,8 +31,15 @@ create function rag_api._scopes(
   stable
   parallel restricted
 begin atomic
-  with typed as materialized (
+  with declared as materialized (
     select t.tenant, t.attribute, t.type from rag_api._attribute_types(p_known_at) as t where t.type <> 'text'
+  ), typed as materialized (
+    select d.tenant, d.attribute, d.type from declared d
+    union
+    select o.tenant, d.attribute, d.type
+    from declared d
+    cross join rag.tenant o
+    where d.tenant = coalesce((select rag_auth.tenant()), 'public')
   ), stated as materialized (
     select distinct v.tenant, v.applies_to from rag.version v
   ), scope as (
@@ -48,14 +57,15 @@ begin atomic
       array(select jsonb_array_elements_text(a.value)) as applies_to_values,
       p_case_facts ->> a.key as case_value
     from jsonb_each(d.applies_to) as a
-    left join typed t on t.tenant = d.tenant and t.attribute = a.key
-    where not case
-      when t.type is null then coalesce(a.value ? (p_case_facts ->> a.key), false)
-      else exists (
-        select from jsonb_array_elements_text(a.value) as x
-        where rag_api._comparable(t.type, a.key, x) = rag_api._comparable(t.type, a.key, p_case_facts ->> a.key)
+    where not coalesce(a.value ? (p_case_facts ->> a.key), false)
+      and not exists (
+        select
+        from typed t
+        cross join jsonb_array_elements_text(a.value) as x
+        where t.tenant = d.tenant
+          and t.attribute = a.key
+          and rag.canonical_value(t.type, x) = rag.canonical_value(t.type, p_case_facts ->> a.key)
       )
-    end
     order by a.key collate "C"
     limit 1
   ) as m on true;
@@ -64,8 +74,7 @@ revoke all on function rag_api._scopes from public;
 grant execute on function rag_api._scopes to rag_reader, rag_auditor;
 comment on function rag_api._scopes is 'Private: each distinct applies_to, as texts and as typed by a tenant, and whether a case fits it.';
 
--- The versions that may be used for a case: what a decision ranks, and nothing else. RS027 for a value, of the case or of
--- a version, that is none of its attribute's type.
+-- The versions that may be used for a case: what a decision ranks, and nothing else.
 create function rag_api.eligible(
   p_case_facts jsonb,
   p_valid_at timestamptz default null,

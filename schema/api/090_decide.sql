@@ -78,8 +78,7 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 -- what was current when it began.
 --
 -- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, or an instant that is not one; RS011 when the
--- case does not fit the contract; RS012 for an unknown version of the contract; RS027 when a stored value is none of its
--- attribute's type.
+-- case does not fit the contract; RS012 for an unknown version of the contract.
 create function rag_api.decide(
   p_question_id text,
   p_query text,

@@ -96,7 +96,7 @@ begin
     ) as d;
   exception
     -- The contract that answers the question now, or the types of its attributes, do not take this request any more.
-    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' or sqlstate 'RS027' then
+    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' then
       return query select
         'contract ' || v_packet.question_id,
         format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),

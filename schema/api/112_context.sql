@@ -1,8 +1,8 @@
 -- Context: what is handed to a model, assembled from a packet's passages and recorded passage by passage.
 --
 -- The order in which passages are placed: those that witness a required fact, in contract order; the other selected ones,
--- by rank; then neighbours of both. A passage with the same bytes as one before it is left out, unless it is a witness. What
--- is handed over is the longest beginning of that order that fits the budget: neighbours go first, witnesses last. Then
+-- by rank; then neighbours of both. A passage with the same bytes under the same headings as one before it is left out,
+-- unless it is a witness. What is handed over is the longest beginning of that order that fits the budget: neighbours go first, witnesses last. Then
 -- coverage is computed again: an exception that was lost to the budget is missing.
 
 set local role rag_owner;
@@ -120,11 +120,7 @@ begin atomic
         p.tokens + rag.count_tokens(array_to_string(p.heading_path, ' ')) as tokens,
         a.added_as <> 'witness'
           and row_number() over (
-            partition by a.text_sha256
-            -- Of passages with the same bytes the first by id is kept, a witness before all.
-            order by
-              a.added_as <> 'witness', a.added_as = 'neighbour', a.document_id collate "C", a.tenant collate "C", a.version,
-              a.range_start
+            partition by a.text_sha256, p.heading_path order by a.place
           ) > 1 as is_duplicate
       from placed a
       join rag_api.passage p
@@ -161,34 +157,34 @@ create function rag_api._missing_in_context(
   stable
   parallel restricted
 begin atomic
+  -- Null for a packet that is not there to be seen, which has nothing that could be missing.
   select array(
     select f.fact
-    from rag.packet k
-    cross join lateral unnest(k.required) with ordinality as f(fact, i)
-    where k.tenant = p_tenant
-      and k.packet_id = p_packet_id
-      and not exists (
-        select
-        from rag_api._packet_spans(p_tenant, p_packet_id) as s
-        join rag_api.proposition o
-          on o.tenant = k.contract_tenant and o.question_id = k.question_id and o.version = k.contract_version
-          and o.fact = s.fact and o.quote = s.quote
-        where s.fact = f.fact
-          and not exists (
-            select from rag.passage p
-            where p.tenant = s.tenant
-              and p.document_id = s.document_id
-              and p.version = s.version
-              and p.range_start < s.range_end
-              and p.range_end > s.range_start
-              and not exists (
-                select from unnest(p_context) as c
-                where (c.tenant, c.document_id, c.version, c.range_start) = (p.tenant, p.document_id, p.version, p.range_start)
-              )
-          )
-      )
+    from unnest(k.required) with ordinality as f(fact, i)
+    where not exists (
+      select
+      from rag_api._packet_spans(p_tenant, p_packet_id) as s
+      join rag_api.proposition o
+        on o.tenant = k.contract_tenant and o.question_id = k.question_id and o.version = k.contract_version
+        and o.fact = s.fact and o.quote = s.quote
+      where s.fact = f.fact
+        and not exists (
+          select from rag.passage p
+          where p.tenant = s.tenant
+            and p.document_id = s.document_id
+            and p.version = s.version
+            and p.range_start < s.range_end
+            and p.range_end > s.range_start
+            and not exists (
+              select from unnest(p_context) as c
+              where (c.tenant, c.document_id, c.version, c.range_start) = (p.tenant, p.document_id, p.version, p.range_start)
+            )
+        )
+    )
     order by f.i
-  );
+  )
+  from rag.packet k
+  where k.tenant = p_tenant and k.packet_id = p_packet_id;
 end;
 revoke all on function rag_api._missing_in_context from public;
 grant execute on function rag_api._missing_in_context to rag_reader;

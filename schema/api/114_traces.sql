@@ -94,7 +94,10 @@ declare
   v_trace constant rag.trace := rag_api._trace(p_trace_id);
   v_unknown text;
 begin
-  select string_agg(to_json(l.label)::text, ', ' order by l.i) into v_unknown
+  if p_labels is null then
+    raise exception using errcode = 'RS010', message = 'labels must be given as an array of texts';
+  end if;
+  select string_agg(coalesce(to_json(l.label)::text, 'null'), ', ' order by l.i) into v_unknown
   from unnest(p_labels) with ordinality as l(label, i)
   where not exists (
     select from rag.trace_passage c
@@ -149,6 +152,7 @@ begin
       hint = 'A diagnosis of nothing would find nothing.';
   end if;
   if p_retrieved is null or p_citations is null
+    or array_ndims(p_required) > 1 or array_ndims(p_retrieved) > 1 or array_ndims(p_citations) > 1
     or array_position(p_required || p_retrieved || p_citations, null) is not null
     or jsonb_typeof(p_context) is distinct from 'object'
     or exists (select from jsonb_each(p_context) as c where jsonb_typeof(c.value) <> 'string')
@@ -248,7 +252,7 @@ set local role rag_recorder;
 -- why they may not be used.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a trace. RS002, RS050; RS010 for an argument
--- out of range.
+-- out of range; RS057 when a selected version is not current now, such as one that was withdrawn since.
 create function rag_api.record_trace(
   p_packet_id uuid,
   p_budget integer default 2000,
@@ -263,8 +267,9 @@ create function rag_api.record_trace(
 as $$
 declare
   v_packet constant rag.packet := rag_api._packet(p_packet_id);
-  v_context rag.source_ref[];
+  v_words constant text[] := rag.words(v_packet.query);
   v_missing text[];
+  v_outdated text;
   v_outcome text;
   v_trace_id uuid;
   v_document jsonb;
@@ -278,39 +283,80 @@ begin
       message = 'the budget must be from 1 to 10000000 tokens, neighbours from 0 to 10, candidates from 0 to 1000';
   end if;
 
-  select coalesce(array_agg(
-    (c.tenant, c.document_id, c.version, c.range_start, c.range_end)::rag.source_ref order by c.position), '{}')
-  into v_context
-  from rag_api._context(v_packet.tenant, p_packet_id, p_budget, p_neighbours) as c
-  where c.label is not null;
-  v_missing := rag_api._missing_in_context(v_packet.tenant, p_packet_id, v_context);
-  v_outcome := case when cardinality(v_missing) > 0 then 'AskForEvidence' else v_packet.outcome end;
+  -- What was withdrawn or superseded since is handed to nobody.
+  select string_agg(format('"%s" version %s (%s)', s.document_id, s.version, s.document_tenant), ', ' order by s.position)
+  into v_outdated
+  from rag.packet_source s
+  where s.tenant = v_packet.tenant
+    and s.packet_id = p_packet_id
+    and not exists (
+      select from rag_api.version_status() as v
+      where v.tenant = s.document_tenant and v.document_id = s.document_id and v.version = s.version and v.status = 'current'
+    );
+  if v_outdated is not null then
+    raise exception using
+      errcode = 'RS057',
+      message = format('packet %s rests on what is not current any more', p_packet_id),
+      detail = v_outdated,
+      hint = 'Decide again and record the new packet.';
+  end if;
 
-  insert into rag.trace (tenant, packet_id, budget, neighbours, outcome, missing)
-  values (v_packet.tenant, p_packet_id, p_budget, p_neighbours, v_outcome, v_missing)
-  returning trace_id into v_trace_id;
-
-  insert into rag.trace_passage
-    (tenant, trace_id, position, label, added_as, left_out, tokens, document_tenant, document_id, version, range_start)
-  select
-    v_packet.tenant, v_trace_id, c.position, c.label, c.added_as, c.left_out, c.tokens, c.tenant, c.document_id, c.version,
-    c.range_start
-  from rag_api._context(v_packet.tenant, p_packet_id, p_budget, p_neighbours) as c;
+  with context as materialized (
+    select
+      c.position, c.label, c.added_as, c.left_out, c.tokens, c.tenant, c.document_id, c.version, c.range_start, c.range_end
+    from rag_api._context(v_packet.tenant, p_packet_id, p_budget, p_neighbours) as c
+  ), coverage as materialized (
+    select rag_api._missing_in_context(v_packet.tenant, p_packet_id, array(
+      select (c.tenant, c.document_id, c.version, c.range_start, c.range_end)::rag.source_ref
+      from context c
+      where c.label is not null
+    )) as missing
+  ), trace as (
+    insert into rag.trace (tenant, packet_id, budget, neighbours, outcome, missing)
+    select
+      v_packet.tenant, p_packet_id, p_budget, p_neighbours,
+      case when cardinality(o.missing) > 0 then 'AskForEvidence' else v_packet.outcome end,
+      o.missing
+    from coverage o
+    returning trace_id, outcome, missing
+  ), passage as (
+    insert into rag.trace_passage
+      (tenant, trace_id, position, label, added_as, left_out, tokens, document_tenant, document_id, version, range_start)
+    select
+      v_packet.tenant, t.trace_id, c.position, c.label, c.added_as, c.left_out, c.tokens, c.tenant, c.document_id,
+      c.version, c.range_start
+    from trace t
+    cross join context c
+  )
+  select t.trace_id, t.outcome, t.missing into v_trace_id, v_outcome, v_missing
+  from trace t;
 
   insert into rag.trace_candidate
     (tenant, trace_id, position, score, document_tenant, document_id, version, range_start, eligible, reason)
   select
     v_packet.tenant, v_trace_id, c.position, c.score, c.tenant, c.document_id, c.version, c.range_start, c.eligible, c.reason
   from (
+    -- As rag_api.candidates ranks, but the best first and then why they may not be used: few of all are looked at twice.
     select
       row_number() over (
         order by a.score desc, a.document_id collate "C", a.tenant collate "C", a.version, a.range_start
       )::integer as position,
-      a.score, a.tenant, a.document_id, a.version, a.range_start, a.eligible, a.reason
-    from rag_api.candidates(v_packet.query, v_packet.case_facts, v_packet.k, v_packet.valid_at, v_packet.known_at) as a
-    where a.score >= 1
-    order by position
-    limit p_candidates
+      a.score, a.tenant, a.document_id, a.version, a.range_start, e.eligible, e.reason
+    from (
+      select
+        length(p.words) - length(ts_delete(p.words, v_words)) as score,
+        p.tenant, p.document_id, p.version, p.range_start
+      from rag_api.passage p
+      join rag.version v on v.tenant = p.tenant and v.document_id = p.document_id and v.version = p.version
+      where v.recorded_at <= v_packet.known_at
+        and length(p.words) - length(ts_delete(p.words, v_words)) >= 1
+      order by
+        length(p.words) - length(ts_delete(p.words, v_words)) desc,
+        p.document_id collate "C", p.tenant collate "C", p.version, p.range_start
+      limit p_candidates
+    ) as a
+    join rag_api.eligibility(v_packet.case_facts, v_packet.valid_at, v_packet.known_at) as e
+      on e.tenant = a.tenant and e.document_id = a.document_id and e.version = a.version
   ) as c;
 
   select jsonb_build_object(
@@ -338,10 +384,10 @@ $$;
 revoke all on function rag_api.record_trace from public;
 grant execute on function rag_api.record_trace to rag_reader;
 comment on function rag_api.record_trace is
-  'Assembles and records the context of a packet; returns it as JSON, with the outcome on it. RS002, RS010, RS050.';
+  'Assembles and records the context of a packet; returns it as JSON, with the outcome on it. RS010, RS050, RS057.';
 
 -- Records what came back for a trace: the answer's SHA-256 and the labels it cites, also those that nobody handed over. A
--- trace has one answer; RS056 for another. RS002, RS054; RS010 for an argument that is missing or too long.
+-- trace has one answer, from the login that recorded it (RS003); RS056 for another. RS002, RS054; RS010 for an argument that is missing or too long.
 create function rag_api.record_answer(
   p_trace_id uuid,
   p_answer text,
@@ -368,6 +414,12 @@ begin
       errcode = 'RS010',
       message = 'an answer is a text of 1 byte to 1 MiB with at most 1000 citations, a model and a prompt version',
       hint = 'Labels, model and prompt version are texts of 1 to 200 bytes.';
+  end if;
+  if v_trace.recorded_by <> session_user then
+    raise exception using
+      errcode = 'RS003',
+      message = format('trace %s was recorded by another login', p_trace_id),
+      hint = 'Who handed the context over records what came back.';
   end if;
   insert into rag.trace_answer (tenant, trace_id, prompt_version, model, answer_sha256, citations)
   values (v_trace.tenant, v_trace.trace_id, p_prompt_version, p_model, sha256(rag.utf8(p_answer)), p_citations)

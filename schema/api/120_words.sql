@@ -175,7 +175,8 @@ begin
     ('p_model', 'identifier of the model'),
     ('p_prompt_version', 'version of the instructions'),
     ('p_labels', 'labels of the trace'),
-    ('p_required', 'passages that the answer needs, as a person says'),
+    ('p_required', 'passages that the answer needs, as a person says: array of (tenant, document_id, version, range_start, '
+      'range_end)::rag.source_ref, which rag_api.passage has'),
     ('diagnose_ids.p_required', 'identifiers that the answer needs, as a person says'),
     ('p_retrieved', 'identifiers that the retriever returned'),
     ('p_context', 'JSON object: label to identifier, as handed over'),

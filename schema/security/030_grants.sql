@@ -19,7 +19,7 @@ grant select on
 -- Which migration the tables stand at; no tenant's data.
 grant select on rag.alembic_version to rag_reader, rag_auditor;
 
-grant insert (tenant, attribute, declaration_number, type)
+grant insert (tenant, attribute, type)
   on rag.attribute to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline)
   on rag.version to rag_curator, rag_publisher;

@@ -210,7 +210,7 @@ def test_neighbours_give_way_to_the_budget_before_anything_selected(travel: Data
 
 
 def test_the_same_bytes_are_handed_over_once_and_the_other_is_recorded(store: Database) -> None:
-    copied = {"id": "A-COPY", "version": 1, "body": EXCEPTION}
+    copied = {"id": "A-COPY", "version": 1, **cut(EXCEPTION, "Unrelated. ")}
     load(store, POLICY, copied)
     _, trace = record(store, k=3, neighbours=0)
     assert [passage.document_id for passage in trace.context] == ["EXPENSE", "EXPENSE"]
@@ -223,7 +223,7 @@ def test_the_same_bytes_are_handed_over_once_and_the_other_is_recorded(store: Da
 
 
 def test_a_witness_is_never_left_out_as_a_duplicate_of_what_nobody_quoted(store: Database) -> None:
-    load(store, {"id": "A", "version": 1, "body": RULE}, {**POLICY, "id": "Z"})
+    load(store, {"id": "A", "version": 1, **cut(RULE, "Unrelated. ")}, {**POLICY, "id": "Z"})
     _, trace = record(store, k=3, neighbours=0)
     assert [passage.document_id for passage in trace.context] == ["Z", "Z"]
     assert trace.outcome is Outcome.SUFFICIENT_FOR_TEMPLATE
@@ -267,7 +267,7 @@ def test_a_context_never_exceeds_its_budget_and_never_repeats_a_text(
 @pytest.fixture(scope="module")
 def tracing(server: Any, installed_template: Database) -> Any:
     database = server.create(installed_template.name)
-    load(database, POLICY, {"id": "COPY", "version": 1, "body": RULE})
+    load(database, POLICY, {"id": "COPY", "version": 1, **cut(RULE, "Unrelated. ")})
     yield database
     server.drop(database)
 
@@ -295,6 +295,30 @@ def test_what_is_no_address_is_not_rendered_as_one(store: Database, source: str)
     _, trace = record(store)
     with store.tenant("acme_reader") as acme:
         assert acme.cite(trace.trace_id, ["P1"])[0].url is None
+
+
+def test_an_answer_is_recorded_by_who_handed_the_context_over(travel: Database) -> None:
+    _, trace = record(travel)
+    with pytest.raises(errors.NotAllowed), travel.tenant("acme_reviewer") as acme:
+        acme.record_answer(trace.trace_id, "14 days [P1].", ["P1"], model="m", prompt_version="1")
+
+
+def test_what_was_withdrawn_since_is_handed_to_nobody(travel: Database) -> None:
+    packet, _ = record(travel)
+    with travel.tenant("acme_curator") as acme:
+        acme.withdraw_version("EXPENSE", 4)
+    with pytest.raises(errors.PacketOutdated) as outdated, travel.tenant("acme_reader") as acme:
+        acme.record_trace(packet.packet_id)
+    assert outdated.value.detail == '"EXPENSE" version 4 (acme), "EXPENSE" version 4 (acme)'
+
+
+def test_the_same_bytes_under_other_headings_are_not_the_same(store: Database) -> None:
+    said = "International receipts are not allowed. "
+    staff = {"id": "STAFF", "version": 1, **cut(said, "Staff. ", headings=("Staff",))}
+    guests = {"id": "GUESTS", "version": 1, **cut(said, "Guests. ", headings=("Guests",))}
+    load(store, staff, guests, POLICY)
+    _, trace = record(store, k=9, neighbours=0)
+    assert [passage.heading_path for passage in trace.context if passage.text == said] == [("Guests",), ("Staff",)]
 
 
 @pytest.mark.parametrize("labels", [["P9"], ["P1", "p1"], ["P1", ""], ["https://evil.example"]])

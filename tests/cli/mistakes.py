@@ -119,6 +119,14 @@ DOCUMENTS = [
         "Keep it under metadata if it is not.",
     ),
     load(
+        "a key that is misspelt",
+        "---\nid: A\naplies_to: {model: G2}\n---\nText.\n",
+        3,
+        None,
+        "aplies_to is no key; is applies_to meant?",
+        "Keep it under metadata if it is not.",
+    ),
+    load(
         "another tenant's document",
         "---\nid: A\ntenant: northwind\n---\nText.\n",
         3,

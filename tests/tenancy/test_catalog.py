@@ -57,7 +57,7 @@ OPEN_POLICIES = {
 
 #: Columns that a statement may insert, by table and role; nobody is granted a whole table.
 INSERTABLE = {
-    ("rag.attribute", "rag_curator"): "attribute declaration_number tenant type",
+    ("rag.attribute", "rag_curator"): "attribute tenant type",
     ("rag.version", "rag_curator"): (
         "applies_to body document_id effective_from metadata outline published source tenant title version"
     ),
@@ -97,15 +97,8 @@ COLUMNS_WITH_STATISTICS = {
     ),
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
-    *(
-        f"rag.{table}.{column}"
-        for table in ("trace_candidate", "trace_passage")
-        for column in ("document_tenant", "document_id")
-    ),
-    *(
-        f"rag.{table}.document_id"
-        for table in ("version", "passage", "withdrawal", "span", "packet_source", "packet_span")
-    ),
+    *(f"rag.{table}.document_tenant" for table in ("trace_candidate", "trace_passage")),
+    *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
     *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),
     "rag.packet.contract_tenant",
     "rag.version.applies_to",

@@ -256,7 +256,7 @@ def test_nothing_is_changed_removed_locked_or_copied_in(probed: Probe, session: 
 @pytest.mark.parametrize("session", [name for name in SESSION_NAMES if "curator" in name or "publisher" in name])
 def test_what_the_database_derives_cannot_be_stated(spent: Database, session: str) -> None:
     derived = {
-        "rag.attribute": ("recorded_at", "recorded_by"),
+        "rag.attribute": ("declaration_number", "recorded_at", "recorded_by"),
         "rag.version": ("recorded_at", "recorded_by", "body_length", "body_sha256"),
         "rag.withdrawal": ("recorded_at", "recorded_by"),
         "rag.span": ("recorded_at", "recorded_by", "body_length", "range_start", "range_end"),

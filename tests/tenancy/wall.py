@@ -108,9 +108,7 @@ CONTENT = (
 INSERTS: dict[str, LiteralString] = {
     "rag.tenant": "insert into rag.tenant (tenant) values (%(tenant)s || '-2')",
     "rag_auth.membership": "insert into rag_auth.membership (login, tenant) values (session_user, %(tenant)s)",
-    "rag.attribute": (
-        "insert into rag.attribute (tenant, attribute, declaration_number, type) values (%(tenant)s, 'x', 1, 'text')"
-    ),
+    "rag.attribute": ("insert into rag.attribute (tenant, attribute, type) values (%(tenant)s, 'x', 'text')"),
     "rag.version": "insert into rag.version (tenant, document_id, version, body) values (%(tenant)s, 'X', 1, 'x')",
     "rag.passage": (
         "insert into rag.passage"
@@ -178,7 +176,6 @@ CALLS: dict[str, str] = {
     "_attribute_types": "select * from rag_api._attribute_types(null)",
     "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
-    "_comparable": "select rag_api._comparable('number', 'x', '2.50')",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
     "_context": "select * from rag_api._context(%(tenant)s, %(packet_id)s, 1000, 1)",
@@ -254,7 +251,6 @@ PURE = {
     "_check_claims",
     "_check_instants",
     "_check_request",
-    "_comparable",
     "_is_name",
     "_number",
     "_span_problems",
