@@ -6,7 +6,7 @@
 --   rag_owner      owns tables and views; never used at run time
 --   rag_binder     owns the functions that bind a login to a tenant; reads rag_auth.membership and nothing else
 --   rag_search     owns definer search functions over rag_index (none yet: ranking reads under the policies)
---   rag_recorder   owns the definer functions that write packets and approvals
+--   rag_recorder   owns the definer functions that write packets, approvals, traces and passages
 --   rag_reader     group: read and decide
 --   rag_curator    group: load documents, spans and contracts of the bound tenant
 --   rag_publisher  group: the same for public
