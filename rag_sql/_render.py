@@ -71,8 +71,8 @@ def attributes(console: Console, rows: Sequence[AttributeRow]) -> None:
     console.print(table)
 
 
-def trace(console: Console, found: Trace) -> None:
-    """What is to be handed to a model, under its labels, and the outcome on it."""
+def trace(console: Console, found: Trace, left_out: Sequence[TracePassage]) -> None:
+    """What is to be handed to a model, under its labels, the outcome on it, and what was left out."""
     lost = f", missing: {', '.join(found.missing)}" if found.missing else ""
     _plain(console, f"{found.outcome}{lost}", "bold")
     for passage in found.context:
@@ -80,6 +80,11 @@ def trace(console: Console, found: Trace) -> None:
         where = f"{passage.document_id} v{passage.version} {passage.range_start}-{passage.range_end}"
         _plain(console, f"[{passage.label}] {where} ({passage.added_as}){above}", "bold")
         _plain(console, passage.text.strip())
+    for row in left_out:
+        why = str(row.left_out).replace("_", " ")
+        _plain(
+            console, f"left out, {why}: {row.document_id} v{row.version} from {row.range_start}, {row.tokens} tokens"
+        )
     _plain(console, f"trace {found.trace_id}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -130,6 +131,29 @@ def _summary(report: LoadReport, of: int | None = None, *, stored: bool = True) 
 
 def _count(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+@command(app)
+def withdraw(
+    document: Annotated[str, typer.Argument(help="The document's id.")],
+    version: Annotated[int, typer.Argument(min=1, help="The version to take out of use.")],
+    tenant: RequiredTenant,
+    since: Annotated[
+        datetime | None, typer.Option("--from", help="From when on, in UTC; default: now.", show_default=False)
+    ] = None,
+    note: Annotated[str | None, typer.Option("--note", help="Why, for people.")] = None,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a version of a document out of use. An older version does not come back."""
+    instant = since and since.replace(tzinfo=UTC)
+    with open_store(database_url, home) as store, store.tenant(tenant) as bound:
+        bound.withdraw_version(document, version, withdrawn_from=instant, note=note)
+    if as_json:
+        print_json({"document_id": document, "version": version, "withdrawn_from": instant, "note": note})
+    else:
+        out.print(f"{document} version {version} is withdrawn", markup=False, highlight=False, soft_wrap=True)
 
 
 @command(contract_app, "add")

@@ -53,7 +53,8 @@ def trace_record(
     """
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
         trace = bound.record_trace(uuid_of(packet), budget=budget, neighbours=neighbours)
-    print_json(asdict(trace)) if as_json else _render.trace(out, trace)
+        left_out = [row for row in bound.trace_passages(trace.trace_id) if row.left_out]
+    print_json(asdict(trace)) if as_json else _render.trace(out, trace, left_out)
     raise typer.Exit(EXIT_CODES[trace.outcome])
 
 

@@ -363,3 +363,18 @@ def test_a_question_that_only_a_person_can_decide_has_an_exit_code_of_its_own(
     assert ran.returncode == 6
     assert "only a person decides: whether the firmware may be rolled back (decided by the auditor)" in ran.stdout
     assert "Ask the auditor." in ran.stdout
+
+
+def test_a_version_is_taken_out_of_use(gateway: Database) -> None:
+    url = gateway.url("acme_curator")
+    ran = rag_sql("withdraw", "HOLD-7", "2", "--tenant", "acme", "--note", "wrong customer", url=url)
+    assert (ran.returncode, ran.stdout) == (0, "HOLD-7 version 2 is withdrawn\n")
+    with gateway.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        row = connection.execute("select document_id, version, note from rag_api.withdrawal").fetchone()
+        assert row == ("HOLD-7", 2, "wrong customer")
+        assert connection.execute("select from rag_api.document where document_id = 'HOLD-7'").fetchone() is None
+    announced = rag_sql("withdraw", "HOLD-7", "2", "--tenant", "acme", "--from", "2025-01-01", "--json", url=url)
+    assert in_json(announced)["withdrawn_from"] == "2025-01-01T00:00:00+00:00"
+    missing = rag_sql("withdraw", "HOLD-7", "99", "--tenant", "acme", url=url)
+    assert (missing.returncode, "VersionNotFound RS022" in missing.stderr) == (1, True)

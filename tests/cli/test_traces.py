@@ -71,6 +71,9 @@ def test_a_budget_that_drops_the_exception_is_a_context_loss_with_exit_code_thre
     whole = record(travel)
     lost = record(travel, "--budget", "40", code=3)
     assert (lost["outcome"], lost["missing"]) == ("AskForEvidence", ["international-exception"])
+    printed = as_reader(travel, "trace", "record", packet(travel), "--budget", "40").stdout
+    assert "AskForEvidence, missing: international-exception" in printed
+    assert "left out, over budget: EXPENSES v4" in printed
     ran = as_reader(travel, "trace", "diagnose", lost["trace_id"], *required(whole))
     assert (ran.returncode, ran.stdout.split(":")[0]) == (1, "context_loss")
     ran = as_reader(travel, "trace", "diagnose", whole["trace_id"], *required(whole))
