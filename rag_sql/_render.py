@@ -53,6 +53,9 @@ def status(console: Console, found: Status) -> None:
     """What a database holds, in two lines."""
     _plain(console, f"{found.database} on PostgreSQL {found.server}, as {found.login}")
     _plain(console, f"{found.state}: revision {found.revision or 'none'}, this rag-sql has {found.head}")
+    if found.state == "outdated":
+        what = "its functions and policies are" if found.revision == found.head else "it is"
+        _plain(console, f"{what} another release's: rag-sql upgrade")
 
 
 def tenants(console: Console, rows: Sequence[TenantRow]) -> None:

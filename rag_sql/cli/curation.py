@@ -111,7 +111,7 @@ def _show(report: CheckReport, tenant: str) -> None:
         _line(f"{fact.fact}: {'curated' if fact.curated else 'not curated'}", "bold" if fact.curated else "bold red")
         _show_propositions(fact, tenant)
     if report.uncurated:
-        _line(f"no current document can witness: {', '.join(report.uncurated)}", "red")
+        _line(f"not covered by a span of a current document: {', '.join(report.uncurated)}", "red")
     else:
         _line("every required fact has a curated proposition in a current document")
 

@@ -189,7 +189,7 @@ def test_the_snippet_of_an_uncurated_proposition_can_be_curated_as_it_is(bare: D
     assert result.returncode == 3
     lines = result.stdout.splitlines()
     assert "audit-constraint: not curated" in lines
-    assert "no current document can witness: audit-constraint" in lines
+    assert "not covered by a span of a current document: audit-constraint" in lines
     at = lines.index("    in HOLD-7 version 5 (acme): no span yet: add one")
     path = written(tmp_path, "\n".join(lines[at + 1 : at + 6]))
     assert curate(bare, path).stdout == "1 span: 1 new, 0 same\n"
@@ -245,7 +245,7 @@ def test_what_stands_nowhere_is_shown_beside_the_nearest_passage(gateway: Databa
         "    in no current document",
         "    nearest: HOLD-7 version 5 (acme); a suggestion, which licenses nothing",
         f"      {diff}",
-        "no current document can witness: hold",
+        "not covered by a span of a current document: hold",
     ]
     found = in_json(curate(gateway, "--check", "q", "--json"))
     (proposition,) = found["facts"][0]["propositions"]
