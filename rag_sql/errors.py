@@ -257,7 +257,7 @@ class PacketOutdated(RagSqlError):
 
 
 class ConcurrentDecision(RagSqlError):
-    """Another reviewer decided about the same draft at the same moment; look again."""
+    """Another decided about the same draft, or declared the same attribute, at the same moment; look again."""
 
 
 class NoApproval(RagSqlError):

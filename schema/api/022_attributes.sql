@@ -12,7 +12,6 @@ create function rag_api._attribute_types(
     attribute text,
     type text,
     declared_by text,
-    declaration_number integer,
     recorded_at timestamptz,
     recorded_by text
   )
@@ -21,7 +20,7 @@ create function rag_api._attribute_types(
   parallel restricted
 begin atomic
   select distinct on (t.tenant, a.attribute)
-    t.tenant, a.attribute, a.type, a.tenant, a.declaration_number, a.recorded_at, a.recorded_by
+    t.tenant, a.attribute, a.type, a.tenant, a.recorded_at, a.recorded_by
   from rag.tenant t
   join rag.attribute a on a.tenant = any (array['public', t.tenant])
   where a.recorded_at <= coalesce(p_known_at, statement_timestamp())
