@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -24,6 +24,9 @@ ARCHIVE = (
 )
 
 Counter = Callable[[str], int]
+
+#: What Markdown and a reader's characters are made of: signs, marks, joiners, tags, flags, skin tones, syllables.
+AWKWARD = "#>-`|[]() \n\r\t\u0301\u200c\u200d\U000e0020\U0001f1e6\U0001f1e7\U0001f44d\U0001f3fb\u1100\u1161\u11a8"
 
 
 def texts(body: str, target: int, limit: int) -> list[str]:
@@ -89,11 +92,16 @@ def begins_inside_a_character(body: str, position: int) -> bool:
     if not 0 < position < len(body):
         return False
     before, after = body[position - 1], body[position]
+    halves_of_flags = re.search("[\U0001f1e6-\U0001f1ff]*$", body[:position])
+    assert halves_of_flags
     return (
         unicodedata.category(after).startswith("M")
         or "\u200d" in (before, after)
+        or after == "\u200c"
         or "\U0001f3fb" <= after <= "\U0001f3ff"
+        or "\U000e0020" <= after <= "\U000e007f"
         or before + after == "\r\n"
+        or ("\U0001f1e6" <= after <= "\U0001f1ff" and len(halves_of_flags[0]) % 2 == 1)
     )
 
 
@@ -220,9 +228,10 @@ def test_any_markdown_is_covered_in_order_within_the_limit_and_by_its_structure(
 
 @settings(deadline=None, max_examples=100)
 @given(
-    body=st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("#>-`|[]() \n\r\t\u0301\u200d"))),
+    body=st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(AWKWARD))),
     settings_=sizes,
 )
+@example(body="0\U000e0020", settings_=(1, 1))
 def test_any_text_is_covered(body: str, settings_: tuple[int, int]) -> None:
     target, limit = settings_
     check(body, cut(body, target=target, limit=limit), limit)
