@@ -11,7 +11,16 @@ from psycopg import sql
 
 from rag_sql.errors import translate
 
-__all__ = ["GROUPS", "TenantRow", "add_tenant", "grant_tenant", "list_tenants", "revoke_tenant"]
+__all__ = [
+    "GROUPS",
+    "TenantRow",
+    "add_tenant",
+    "grant_tenant",
+    "list_tenants",
+    "purge_traces",
+    "revoke_tenant",
+    "set_trace_retention",
+]
 
 #: The groups that a login can join, by the names that the command line uses.
 GROUPS = {
@@ -25,10 +34,11 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class TenantRow:
-    """A tenant and the logins that may assert it."""
+    """A tenant, the logins that may assert it, and how long it keeps traces (PostgreSQL's words; None: without end)."""
 
     tenant: str
     logins: tuple[str, ...]
+    trace_retention: str | None
 
 
 @contextmanager
@@ -50,10 +60,10 @@ def list_tenants(engine: sa.Engine) -> list[TenantRow]:
         rows = connection.execute(
             sa.text(
                 "select t.tenant, array(select m.login from rag_auth.membership m where m.tenant = t.tenant"
-                " order by m.login) from rag.tenant t order by t.tenant"
+                " order by m.login), t.trace_retention::text from rag.tenant t order by t.tenant"
             )
         ).all()
-    return [TenantRow(tenant, tuple(logins)) for tenant, logins in rows]
+    return [TenantRow(tenant, tuple(logins), retention) for tenant, logins, retention in rows]
 
 
 def grant_tenant(engine: sa.Engine, tenant: str, login: str, groups: Sequence[str] = ()) -> None:
@@ -94,3 +104,38 @@ def revoke_tenant(engine: sa.Engine, tenant: str, login: str) -> bool:
             {"tenant": tenant, "login": login},
         ).scalar_one()
     return revoked
+
+
+def set_trace_retention(engine: sa.Engine, tenant: str, days: int | None) -> None:
+    """Say how many days a tenant keeps traces; None: without end.
+
+    Raises
+    ------
+    UnknownLogin
+        No such tenant, or it is public.
+    InvalidRequest
+        Not 1 to 36,500 days.
+    """
+    with _as_owner(engine) as connection:
+        connection.execute(
+            sa.text(
+                "select rag_auth.set_trace_retention("
+                "p_tenant => :tenant, p_retention => make_interval(days => cast(:days as integer)))"
+            ),
+            {"tenant": tenant, "days": days},
+        )
+
+
+def purge_traces(engine: sa.Engine, tenant: str) -> int:
+    """Remove the traces of a tenant whose time is over and record that it was done; how many there were.
+
+    Raises
+    ------
+    UnknownLogin
+        No such tenant.
+    """
+    with _as_owner(engine) as connection:
+        removed: int = connection.execute(
+            sa.text("select rag_auth.purge_traces(p_tenant => :tenant)"), {"tenant": tenant}
+        ).scalar_one()
+    return removed

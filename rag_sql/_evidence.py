@@ -37,9 +37,10 @@ def _list(items: Iterable[bytes]) -> bytes:
 
 def contract_preimage(content: Json) -> bytes:
     """Bytes whose SHA-256 is a contract's hash: attributes in byte order, the rest in contract order."""
-    decision = content.get("decision")
+    decision, keep = content.get("decision"), content.get("keep")
+    decided = b"" if decision is None else _decision(decision)
     return (
-        _text("rag-sql contract 1" if decision is None else "rag-sql contract 2")
+        _text(f"rag-sql contract {3 if keep is not None else 2 if decided else 1}")
         + _list(_text(name) for name in sorted(content["case"], key=str.encode))
         + _list(
             _text(fact["fact"])
@@ -49,7 +50,7 @@ def contract_preimage(content: Json) -> bytes:
             )
             for fact in content["facts"]
         )
-        + (b"" if decision is None else _decision(decision))
+        + (decided if keep is None else _list([decided] if decided else []) + _text(keep))
     )
 
 

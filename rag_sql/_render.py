@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -25,6 +25,8 @@ from rag_sql._rows import (
     TraceFinding,
     TracePassage,
     TraceRow,
+    TraceTime,
+    TraceVerdict,
 )
 
 if TYPE_CHECKING:
@@ -59,10 +61,11 @@ def status(console: Console, found: Status) -> None:
 
 
 def tenants(console: Console, rows: Sequence[TenantRow]) -> None:
-    """Tenants and their logins."""
-    table = _table("", "tenant", "logins")
+    """Tenants, their logins, and how long they keep traces."""
+    table = _table("", "tenant", "logins", "keeps traces")
     for row in rows:
-        _row(table, row.tenant, ", ".join(row.logins))
+        kept = "" if row.tenant == "public" else row.trace_retention or "without end"
+        _row(table, row.tenant, ", ".join(row.logins), kept)
     console.print(table)
 
 
@@ -93,11 +96,27 @@ def trace(console: Console, found: Trace, left_out: Sequence[TracePassage]) -> N
 
 def traces(console: Console, rows: Sequence[TraceRow]) -> None:
     """Traces, a line each."""
-    table = _table("", "trace", "recorded", "question", "outcome", "model", "cites")
+    table = _table("", "trace", "recorded", "question", "outcome", "model", "cites", "audit")
     for row in rows:
         cites = None if row.citations is None else " ".join(row.citations)
-        _row(table, row.trace_id, _when(row.recorded_at), row.question_id, row.outcome, row.model, cites)
+        _row(table, row.trace_id, _when(row.recorded_at), row.question_id, row.outcome, row.model, cites, row.verdict)
     console.print(table)
+
+
+def trace_verdicts(console: Console, rows: Sequence[TraceVerdict]) -> None:
+    """What an audit said of an answer, sentence by sentence; nothing where nobody audited it."""
+    table = _table("what the audit says of the answer", "from", "to", "verdict", "found by", "sentence")
+    for row in rows:
+        _row(table, row.range_start, row.range_end, row.verdict, " ".join(row.checks), row.sentence)
+    if rows:
+        console.print(table)
+
+
+def trace_times(console: Console, rows: Sequence[TraceTime]) -> None:
+    """How long each stage took, where somebody measured it."""
+    said = [f"{row.stage} {row.took / timedelta(milliseconds=1):.1f} ms" for row in rows if row.took is not None]
+    if said:
+        _plain(console, f"took: {', '.join(said)}")
 
 
 def trace_stages(console: Console, candidates: Sequence[TraceCandidate], passages: Sequence[TracePassage]) -> None:
@@ -276,6 +295,7 @@ def contract(console: Console, row: ContractRow, clauses: Sequence[ClauseRow]) -
     """One contract: what it requires and licenses."""
     _plain(console, f"{row.question_id} version {row.version} of {row.tenant}", "bold")
     _plain(console, f"case: {', '.join(row.case_attributes) or 'no attributes'} · content {row.content_sha256[:16]}")
+    _plain(console, f"traces keep of queries and answers: {row.keep}")
     table = _table("", "fact", "on this quotation", "may be said")
     for clause in clauses:
         _row(table, clause.fact, clause.quote, clause.clause)

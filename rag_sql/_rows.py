@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 __all__ = [
     "AddedSpan",
@@ -127,6 +127,8 @@ class ContractRow:
         Whether it is the owner's newest version of the question.
     case_attributes, required_facts : tuple of str
         In contract order.
+    keep : str
+        What traces keep of queries and answers: ``text``, ``digest`` or ``none``.
     content_sha256 : str
         Hexadecimal.
     recorded_at, recorded_by : datetime, str
@@ -138,6 +140,7 @@ class ContractRow:
     is_newest: bool
     case_attributes: tuple[str, ...]
     required_facts: tuple[str, ...]
+    keep: str
     content_sha256: str
     recorded_at: datetime
     recorded_by: str
@@ -220,6 +223,7 @@ class TraceRow:
     model: str | None
     prompt_version: str | None
     citations: tuple[str, ...] | None
+    verdict: str | None
     recorded_at: datetime
     recorded_by: str
 
@@ -269,6 +273,37 @@ class TraceCandidate:
     range_start: int
     eligible: bool
     reason: str | None
+
+
+@dataclass(frozen=True)
+class TraceVerdict:
+    """What an audit said of a sentence of the answer of a trace.
+
+    Attributes
+    ----------
+    range_start, range_end : int
+        Its place in the answer, in code points, half-open.
+    verdict : str
+        An :class:`AuditVerdict`.
+    checks : tuple of str
+        The checks that found something.
+    sentence : str or None
+        Where the contract keeps texts.
+    """
+
+    range_start: int
+    range_end: int
+    verdict: str
+    checks: tuple[str, ...]
+    sentence: str | None
+
+
+@dataclass(frozen=True)
+class TraceTime:
+    """How long a stage of a trace took; None where nobody measured it."""
+
+    stage: str
+    took: timedelta | None
 
 
 @dataclass(frozen=True)

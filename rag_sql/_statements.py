@@ -96,7 +96,9 @@ RECORD_TRACE = _statement(
 
 RECORD_ANSWER = _statement(
     "select rag_api.record_answer(p_trace_id => cast(:trace_id as uuid), p_answer => :answer,"
-    " p_citations => :citations, p_model => :model, p_prompt_version => :prompt_version)"
+    " p_citations => :citations, p_model => :model, p_prompt_version => :prompt_version,"
+    " p_verdicts => cast(:verdicts as jsonb), p_answer_took => cast(:answer_took as interval),"
+    " p_audit_took => cast(:audit_took as interval))"
 )
 
 CITE = _statement(
@@ -120,7 +122,7 @@ DIAGNOSE_IDS = _statement(
 
 TRACES = _statement(
     "select trace_id::text, packet_id::text, question_id, outcome, missing, budget, model, prompt_version, citations,"
-    " recorded_at, recorded_by from rag_api.trace"
+    " verdict, recorded_at, recorded_by from rag_api.trace"
     " where tenant = :tenant order by recorded_at desc, trace_id limit :limit"
 )
 
@@ -133,6 +135,16 @@ TRACE_PASSAGES = _statement(
 TRACE_CANDIDATES = _statement(
     "select position, score, document_tenant, document_id, version, range_start, eligible, reason"
     " from rag_api.trace_candidate where tenant = :tenant and trace_id = cast(:trace_id as uuid) order by position"
+)
+
+TRACE_VERDICTS = _statement(
+    "select range_start, range_end, verdict, checks, sentence from rag_api.trace_verdict"
+    " where tenant = :tenant and trace_id = cast(:trace_id as uuid) order by range_start"
+)
+
+TRACE_TIMES = _statement(
+    "select stage, took from rag_api.trace_time where tenant = :tenant and trace_id = cast(:trace_id as uuid)"
+    " order by array_position(array['decision', 'context', 'candidates', 'answer', 'audit'], stage)"
 )
 
 REVIEW_PACKET = _statement(
@@ -157,8 +169,8 @@ REQUIRE_APPROVAL = _statement(
 )
 
 CONTRACTS = _statement(
-    "select tenant, question_id, version, is_newest, case_attributes, required_facts, content_sha256, recorded_at,"
-    " recorded_by from rag_api.contract order by question_id, tenant, version"
+    "select tenant, question_id, version, is_newest, case_attributes, required_facts, keep, content_sha256,"
+    " recorded_at, recorded_by from rag_api.contract order by question_id, tenant, version"
 )
 
 CLAUSES = _statement(

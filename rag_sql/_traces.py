@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from rag_sql import _statements
+from rag_sql._audit_model import AuditedSentence, AuditReport
 from rag_sql._calls import Calls, whole_number
 from rag_sql._models import Trace
-from rag_sql._rows import Citation, TraceCandidate, TraceFinding, TracePassage, TraceRow
+from rag_sql._rows import Citation, TraceCandidate, TraceFinding, TracePassage, TraceRow, TraceTime, TraceVerdict
 
 __all__ = ["Traces"]
 
@@ -44,9 +46,30 @@ class Traces(Calls):
         return Trace._from_json(document)
 
     def record_answer(
-        self, trace_id: str, answer: str, citations: Sequence[str], *, model: str, prompt_version: str
+        self,
+        trace_id: str,
+        answer: str,
+        citations: Sequence[str],
+        *,
+        model: str,
+        prompt_version: str,
+        audit: AuditReport | None = None,
+        answer_took: timedelta | None = None,
+        audit_took: timedelta | None = None,
     ) -> None:
-        """Record what came back for a trace: the answer's SHA-256 and the labels it cites, invented ones too.
+        """Record what came back for a trace: the answer, as the contract has it kept, and the labels it cites.
+
+        Parameters
+        ----------
+        trace_id : str
+        answer : str
+        citations : sequence of str
+            In order, invented ones too.
+        model, prompt_version : str
+        audit : AuditReport, optional
+            What :func:`audit_answer` said of this very answer: the verdict of each sentence is recorded.
+        answer_took, audit_took : timedelta, optional
+            How long the model and the audit took.
 
         Raises
         ------
@@ -59,6 +82,9 @@ class Traces(Calls):
             citations=list(citations),
             model=model,
             prompt_version=prompt_version,
+            verdicts=None if audit is None else json.dumps([_verdict(sentence) for sentence in audit.sentences]),
+            answer_took=answer_took,
+            audit_took=audit_took,
         )
 
     def cite(self, trace_id: str, labels: Sequence[str]) -> list[Citation]:
@@ -146,6 +172,24 @@ class Traces(Calls):
         """The best visible passages for the query of a trace, and why one may not be used; empty for an unknown one."""
         rows = self._rows(_statements.TRACE_CANDIDATES, tenant=self.name, trace_id=trace_id)
         return [TraceCandidate(**row) for row in rows]
+
+    def trace_verdicts(self, trace_id: str) -> list[TraceVerdict]:
+        """What an audit said of the sentences of the answer, in their order; empty where nobody audited it."""
+        rows = self._rows(_statements.TRACE_VERDICTS, tenant=self.name, trace_id=trace_id)
+        return [TraceVerdict(**{**row, "checks": tuple(row["checks"])}) for row in rows]
+
+    def trace_times(self, trace_id: str) -> list[TraceTime]:
+        """How long each stage took, in their order; empty for an unknown trace."""
+        return [TraceTime(**row) for row in self._rows(_statements.TRACE_TIMES, tenant=self.name, trace_id=trace_id)]
+
+
+def _verdict(sentence: AuditedSentence) -> dict[str, Any]:
+    return {
+        "range_start": sentence.start,
+        "range_end": sentence.end,
+        "verdict": sentence.verdict,
+        "checks": list(dict.fromkeys(finding.check for finding in sentence.findings)),
+    }
 
 
 def _labels(row: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -128,6 +129,26 @@ def tenant_grant(
     with open_engine(database_url, home, install=True) as (engine, _):
         _admin.grant_tenant(engine, name, login, group or ())
     print_json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may assert {name}")
+
+
+@command(tenant_app, "retain")
+def tenant_retain(
+    name: Annotated[str, typer.Argument(help="The tenant.")],
+    days: Annotated[str, typer.Argument(metavar="DAYS|forever", help="How long its traces are kept.")],
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how long a tenant keeps traces. What is older goes with the next `rag-sql trace purge`."""
+    if days != "forever" and not re.fullmatch(r"[1-9][0-9]{0,5}", days):
+        raise typer.BadParameter(f"{days!r} is neither a number of days nor forever", param_hint="DAYS|forever")
+    kept = None if days == "forever" else int(days)
+    with open_engine(database_url, home, install=True) as (engine, _):
+        _admin.set_trace_retention(engine, name, kept)
+    if as_json:
+        print_json({"tenant": name, "days": kept})
+    else:
+        out.print(f"{name} keeps traces " + ("without end" if kept is None else f"for {kept} days"))
 
 
 @command(tenant_app, "revoke")

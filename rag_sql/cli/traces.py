@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rag_sql import _files, _render
+from rag_sql import _admin, _files, _render
 from rag_sql._audit import audit_answer
 from rag_sql._audit_model import AuditVerdict
 from rag_sql._rows import TracePassage
@@ -21,11 +23,13 @@ from rag_sql.cli._common import (
     RequiredTenant,
     UrlOption,
     command,
+    open_engine,
     open_store,
     out,
     print_json,
     uuid_of,
 )
+from rag_sql.cli._progress import tracked
 from rag_sql.cli.audit import print_report
 from rag_sql.cli.listings import LimitOption
 from rag_sql.errors import TraceNotFound
@@ -69,7 +73,7 @@ def trace_answer(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Record an answer (its digest and what it cites) and audit it against what was handed over.
+    """Audit an answer against what was handed over, and record it: as the contract has it kept, with the verdicts.
 
     Exit codes as for `rag-sql audit`: 1 rejected, 3 a person has to look, 0 nothing found.
     """
@@ -77,9 +81,13 @@ def trace_answer(
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
         passages = _passages(bound.trace_passages(uuid_of(trace)), trace)
         handed_over = {row.label: "\n".join((*row.heading_path, row.text)) for row in passages if row.label}
+        began = time.perf_counter()
         report = audit_answer(answer, handed_over)
+        took = timedelta(seconds=time.perf_counter() - began)
         citations = list(dict.fromkeys(label for sentence in report.sentences for label in sentence.citations))
-        bound.record_answer(trace, answer, citations, model=model, prompt_version=prompt_version)
+        bound.record_answer(
+            trace, answer, citations, model=model, prompt_version=prompt_version, audit=report, audit_took=took
+        )
     print_json(report.to_dict()) if as_json else print_report(report)
     if report.verdict.rejects:
         raise typer.Exit(1)
@@ -108,20 +116,52 @@ def trace_show(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a trace, stage by stage: candidates, and what became of each passage on the way into the context."""
+    """Show a trace, stage by stage: candidates, what became of each passage, the answer's verdicts, times."""
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
         passages = _passages(bound.trace_passages(uuid_of(trace)), trace)
         candidates = bound.trace_candidates(trace)
+        verdicts = bound.trace_verdicts(trace)
+        times = bound.trace_times(trace)
     if as_json:
         print_json(
             {
                 "trace_id": trace,
                 "candidates": [asdict(row) for row in candidates],
                 "passages": [asdict(row) for row in passages],
+                "verdicts": [asdict(row) for row in verdicts],
+                "milliseconds": {row.stage: row.took and row.took / timedelta(milliseconds=1) for row in times},
             }
         )
     else:
         _render.trace_stages(out, candidates, passages)
+        _render.trace_verdicts(out, verdicts)
+        _render.trace_times(out, times)
+
+
+@command(trace_app, "purge")
+def trace_purge(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Of this tenant alone.")] = None,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove the traces whose time is over, and record that it was done. How long: rag-sql tenant retain.
+
+    Needs the login that installed the store. Packets, approvals and documents stay.
+    """
+    purged: dict[str, int] = {}
+    with open_engine(database_url, home, install=True) as (engine, _):
+        limited = [row.tenant for row in _admin.list_tenants(engine) if row.trace_retention]
+        with tracked("purging", "tenants", limited if tenant is None else [tenant]) as names:
+            for name in names:
+                purged[name] = _admin.purge_traces(engine, name)
+    if as_json:
+        print_json({"purged": purged})
+        return
+    if not purged:
+        out.print("no tenant limits how long traces are kept: rag-sql tenant retain")
+    for name, traces in purged.items():
+        out.print(f"{name}: {traces} {'trace' if traces == 1 else 'traces'} removed")
 
 
 @command(trace_app, "diagnose")

@@ -44,7 +44,7 @@ grant select on rag_api.schema_revision to rag_reader, rag_auditor;
 comment on view rag_api.schema_revision is 'The migration that the tables stand at.';
 
 create view rag_api.tenant with (security_invoker = true) as
-  select tenant, recorded_at from rag.tenant;
+  select tenant, recorded_at, trace_retention from rag.tenant;
 grant select on rag_api.tenant to rag_reader, rag_auditor;
 comment on view rag_api.tenant is 'public, and the tenant that this session is bound to.';
 

@@ -215,6 +215,7 @@ create function rag_api.record_packet(
 as $$
 declare
   v_tenant constant text := rag_auth.required_tenant();
+  v_began constant timestamptz := clock_timestamp();
   v_packet_id uuid;
 begin
   if v_tenant = 'public' then
@@ -241,11 +242,12 @@ begin
   ), packet as (
     insert into rag.packet (
       tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
-      valid_at, known_at, required, missing, preimage
+      valid_at, known_at, required, missing, preimage, decision_took
     )
     select
       v_tenant, d.outcome, d.question_id, d.contract_tenant, d.contract_version, p_contract_version is not null,
-      d.case_facts, d.query, d.k, d.method, d.valid_at, d.known_at, d.required, d.missing, d.preimage
+      d.case_facts, d.query, d.k, d.method, d.valid_at, d.known_at, d.required, d.missing, d.preimage,
+      clock_timestamp() - v_began
     from decision d
     returning packet_id
   ), source as (

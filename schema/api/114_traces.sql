@@ -1,12 +1,7 @@
--- Traces: recording what was handed over and what came back, and finding out at which stage an answer went wrong.
+-- Traces: assembling and recording what is handed to a model. What comes back is recorded in 115_answers, and where
+-- evidence was lost is found in 116_diagnosis.
 --
 --   record_trace     assembles the context of a packet, records it passage by passage, returns it for the model
---   record_answer    records the answer's digest and the labels it cites
---   cite             maps labels to stored documents: what may be shown as a citation
---   diagnose_trace   which required passages were lost, and where; which labels nobody handed over
---   diagnose_ids     the same for identifiers of another retriever
---
--- A diagnosis compares identifiers. No finding does not mean that the answer is right, complete or properly cited.
 
 set local role rag_owner;
 grant create on schema rag_api to rag_recorder;
@@ -14,13 +9,41 @@ grant create on schema rag_api to rag_recorder;
 create view rag_api.trace with (security_invoker = true) as
   select
     t.tenant, t.trace_id, t.packet_id, p.question_id, t.outcome, t.missing, t.budget, t.neighbours,
-    a.model, a.prompt_version, a.citations, encode(a.answer_sha256, 'hex') as answer_sha256,
-    t.recorded_at, t.recorded_by, a.recorded_at as answered_at
+    a.model, a.prompt_version, a.citations, a.verdict, t.recorded_at, t.recorded_by, a.recorded_at as answered_at,
+    p.contract_tenant, p.contract_version, p.case_facts, p.k, p.method, p.valid_at, p.known_at,
+    encode(t.query_sha256, 'hex') as query_sha256, encode(a.answer_sha256, 'hex') as answer_sha256, t.query, a.answer
   from rag.trace t
   join rag.packet p on p.tenant = t.tenant and p.packet_id = t.packet_id
   left join rag.trace_answer a on a.tenant = t.tenant and a.trace_id = t.trace_id;
 grant select on rag_api.trace to rag_reader, rag_auditor;
-comment on view rag_api.trace is 'Retrievals with the outcome on the context that was handed over, and the answer''s model and citations.';
+comment on view rag_api.trace is
+  'Retrievals: what was asked and decided, the outcome on the context that was handed over, the answer and its verdict.';
+
+create view rag_api.trace_verdict with (security_invoker = true) as
+  select
+    v.tenant, v.trace_id, v.range_start, v.range_end, v.verdict, v.checks,
+    substr(a.answer, v.range_start + 1, v.range_end - v.range_start) as sentence
+  from rag.trace_verdict v
+  join rag.trace_answer a on a.tenant = v.tenant and a.trace_id = v.trace_id;
+grant select on rag_api.trace_verdict to rag_reader, rag_auditor;
+comment on view rag_api.trace_verdict is 'What an audit said of the sentences of answers, by their place; the sentence where texts are kept.';
+
+create view rag_api.trace_time with (security_invoker = true) as
+  select t.tenant, t.trace_id, 'decision' as stage, p.decision_took as took
+  from rag.trace t
+  join rag.packet p on p.tenant = t.tenant and p.packet_id = t.packet_id
+  union all
+  select t.tenant, t.trace_id, t.stage, t.took
+  from rag.trace_time t;
+grant select on rag_api.trace_time to rag_reader, rag_auditor;
+comment on view rag_api.trace_time is
+  'How long each stage took: decision, context, candidates (as the server measured), answer, audit (as the application says).';
+
+create view rag_api.trace_purge with (security_invoker = true) as
+  select p.tenant, p.recorded_before, p.traces, p.recorded_at, p.recorded_by
+  from rag.trace_purge p;
+grant select on rag_api.trace_purge to rag_reader, rag_auditor;
+comment on view rag_api.trace_purge is 'Removals of traces whose time was over: how many, and recorded before when.';
 
 create view rag_api.trace_candidate with (security_invoker = true) as
   select
@@ -69,179 +92,30 @@ revoke all on function rag_api._trace from public;
 grant execute on function rag_api._trace to rag_reader;
 comment on function rag_api._trace is 'Private: a trace of the bound tenant; RS002, RS054.';
 
--- The stored documents behind labels of a trace, in the order given: what may be shown as a citation. `url` is the stored
--- source where that is an http or https address, never anything an answer says. RS002, RS054; RS055 for a label under which
--- nothing was handed over.
-create function rag_api.cite(
-  p_trace_id uuid,
-  p_labels text[]
+-- What the contract of a packet has traces keep of queries and answers: text, digest or none.
+create function rag_api._kept(
+  p_packet_id uuid
 )
-  returns table (
-    label text,
-    tenant text,
-    document_id text,
-    version integer,
-    range_start integer,
-    range_end integer,
-    title text,
-    url text
-  )
+  returns text
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_trace constant rag.trace := rag_api._trace(p_trace_id);
-  v_unknown text;
+  v_packet constant rag.packet := rag_api._packet(p_packet_id);
 begin
-  if p_labels is null then
-    raise exception using errcode = 'RS010', message = 'labels must be given as an array of texts';
-  end if;
-  select string_agg(coalesce(to_json(l.label)::text, 'null'), ', ' order by l.i) into v_unknown
-  from unnest(p_labels) with ordinality as l(label, i)
-  where not exists (
-    select from rag.trace_passage c
-    where c.tenant = v_trace.tenant and c.trace_id = v_trace.trace_id and c.label = l.label
+  return (
+    select coalesce(c.content ->> 'keep', 'digest')
+    from rag.contract c
+    where c.tenant = v_packet.contract_tenant
+      and c.question_id = v_packet.question_id
+      and c.version = v_packet.contract_version
   );
-  if v_unknown is not null then
-    raise exception using
-      errcode = 'RS055',
-      message = format('nothing was handed over under %s', v_unknown),
-      hint = 'The labels of a trace: select label, document_id from rag_api.trace_passage where label is not null;';
-  end if;
-  return query
-  select
-    c.label, c.document_tenant, c.document_id, c.version, p.range_start, p.range_end, v.title,
-    case when v.source ~ '^https?://[^[:space:][:cntrl:]]+$' then v.source end
-  from unnest(p_labels) with ordinality as l(label, i)
-  join rag.trace_passage c on c.tenant = v_trace.tenant and c.trace_id = v_trace.trace_id and c.label = l.label
-  join rag.passage p
-    on p.tenant = c.document_tenant
-    and p.document_id = c.document_id
-    and p.version = c.version
-    and p.range_start = c.range_start
-  join rag.version v on v.tenant = c.document_tenant and v.document_id = c.document_id and v.version = c.version
-  order by l.i;
 end;
 $$;
-revoke all on function rag_api.cite from public;
-grant execute on function rag_api.cite to rag_reader;
-comment on function rag_api.cite is 'The stored documents behind labels of a trace; RS055 for a label under which nothing was handed over.';
-
--- No finding does not mean that the answer is right: identifiers were compared, and nothing else. For the identifiers of any
--- retriever: which required ones were not retrieved (retrieval_miss), were retrieved and not handed over (context_loss),
--- which were handed over and not retrieved (unrecorded_context), and which cited labels nobody handed over
--- (unknown_citation). p_context maps labels to identifiers. RS010 when nothing is required, or an argument is null or
--- malformed.
-create function rag_api.diagnose_ids(
-  p_required text[],
-  p_retrieved text[],
-  p_context jsonb,
-  p_citations text[]
-)
-  returns table (finding text, id text)
-  language plpgsql
-  immutable
-  set search_path = pg_catalog, pg_temp
-as $$
-begin
-  if coalesce(cardinality(p_required), 0) = 0 then
-    raise exception using
-      errcode = 'RS010',
-      message = 'nothing is required: annotate the evidence that the answer needs',
-      hint = 'A diagnosis of nothing would find nothing.';
-  end if;
-  if p_retrieved is null or p_citations is null
-    or array_ndims(p_required) > 1 or array_ndims(p_retrieved) > 1 or array_ndims(p_citations) > 1
-    or array_position(p_required || p_retrieved || p_citations, null) is not null
-    or jsonb_typeof(p_context) is distinct from 'object'
-    or exists (select from jsonb_each(p_context) as c where jsonb_typeof(c.value) <> 'string')
-  then
-    raise exception using
-      errcode = 'RS010',
-      message = 'retrieved and citations must be lists of texts, context a JSON object of labels to identifiers';
-  end if;
-  return query
-  select distinct f.finding, f.id collate "C"
-  from (
-    select 'retrieval_miss', r from unnest(p_required) as r where r <> all (p_retrieved)
-    union all
-    select 'context_loss', r from unnest(p_required) as r
-      where r = any (p_retrieved) and not exists (select from jsonb_each_text(p_context) as c where c.value = r)
-    union all
-    select 'unrecorded_context', c.value from jsonb_each_text(p_context) as c where c.value <> all (p_retrieved)
-    union all
-    select 'unknown_citation', l from unnest(p_citations) as l where not p_context ? l
-  ) as f(finding, id)
-  order by 1, 2;
-end;
-$$;
-revoke all on function rag_api.diagnose_ids from public;
-grant execute on function rag_api.diagnose_ids to rag_reader, rag_auditor;
-comment on function rag_api.diagnose_ids is
-  'No finding does not mean that the answer is right. Which required identifiers were lost at which stage; unknown citations.';
-
--- No finding does not mean that the answer is right: identifiers were compared, and nothing else. The findings of
--- diagnose_ids for a trace, on the passages that a person says the answer needs. What expansion added counts as retrieved:
--- it stands in the record. RS002, RS054; RS010 when nothing is required, or something that is no visible passage.
-create function rag_api.diagnose_trace(
-  p_trace_id uuid,
-  p_required rag.source_ref[]
-)
-  returns table (finding text, tenant text, document_id text, version integer, range_start integer, label text)
-  language plpgsql
-  stable
-  set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_trace constant rag.trace := rag_api._trace(p_trace_id);
-begin
-  if coalesce(cardinality(p_required), 0) = 0 then
-    raise exception using
-      errcode = 'RS010',
-      message = 'nothing is required: name the passages that the answer needs',
-      hint = 'A diagnosis of nothing would find nothing.';
-  end if;
-  if exists (
-    select from unnest(p_required) as r
-    where not exists (
-      select from rag.passage p
-      where (p.tenant, p.document_id, p.version, p.range_start) = (r.tenant, r.document_id, r.version, r.range_start)
-    )
-  ) then
-    raise exception using
-      errcode = 'RS010',
-      message = 'a required place is no passage',
-      hint = 'Passages and their places: select tenant, document_id, version, range_start from rag_api.passage;';
-  end if;
-  return query
-  select
-    case when c.position is null then 'retrieval_miss' else 'context_loss' end,
-    r.tenant collate "C", r.document_id collate "C", r.version, r.range_start, null::text
-  from (select distinct q.tenant, q.document_id, q.version, q.range_start from unnest(p_required) as q) as r
-  left join rag.trace_passage c
-    on c.tenant = v_trace.tenant
-    and c.trace_id = v_trace.trace_id
-    and (c.document_tenant, c.document_id, c.version, c.range_start) = (r.tenant, r.document_id, r.version, r.range_start)
-  where c.label is null
-  union all
-  select 'unknown_citation', null, null, null, null, l.label
-  from (
-    select distinct unnest(a.citations) as label
-    from rag.trace_answer a
-    where a.tenant = v_trace.tenant and a.trace_id = v_trace.trace_id
-  ) as l
-  where not exists (
-    select from rag.trace_passage c
-    where c.tenant = v_trace.tenant and c.trace_id = v_trace.trace_id and c.label = l.label
-  )
-  order by 1, 3, 2, 4, 5, 6;
-end;
-$$;
-revoke all on function rag_api.diagnose_trace from public;
-grant execute on function rag_api.diagnose_trace to rag_reader;
-comment on function rag_api.diagnose_trace is
-  'No finding does not mean that the answer is right. Which required passages a trace lost at which stage; unknown citations.';
+revoke all on function rag_api._kept from public;
+grant execute on function rag_api._kept to rag_reader;
+comment on function rag_api._kept is 'Private: what traces of a packet keep of its query and of answers; RS002, RS050.';
 
 set local role rag_recorder;
 
@@ -268,10 +142,13 @@ as $$
 declare
   v_packet constant rag.packet := rag_api._packet(p_packet_id);
   v_words constant text[] := rag.words(v_packet.query);
+  v_kept constant text := rag_api._kept(p_packet_id);
+  v_trace_id constant uuid := gen_random_uuid();
+  v_began timestamptz := clock_timestamp();
+  v_context_took interval;
   v_missing text[];
   v_outdated text;
   v_outcome text;
-  v_trace_id uuid;
   v_document jsonb;
 begin
   if p_budget is null or p_budget not between 1 and 10000000
@@ -312,24 +189,27 @@ begin
       where c.label is not null
     )) as missing
   ), trace as (
-    insert into rag.trace (tenant, packet_id, budget, neighbours, outcome, missing)
+    insert into rag.trace (tenant, trace_id, packet_id, budget, neighbours, outcome, missing, query, query_sha256)
     select
-      v_packet.tenant, p_packet_id, p_budget, p_neighbours,
+      v_packet.tenant, v_trace_id, p_packet_id, p_budget, p_neighbours,
       case when cardinality(o.missing) > 0 then 'AskForEvidence' else v_packet.outcome end,
-      o.missing
+      o.missing,
+      case when v_kept = 'text' then v_packet.query end,
+      case when v_kept in ('text', 'digest') then sha256(rag.utf8(v_packet.query)) end
     from coverage o
-    returning trace_id, outcome, missing
+    returning outcome, missing
   ), passage as (
     insert into rag.trace_passage
       (tenant, trace_id, position, label, added_as, left_out, tokens, document_tenant, document_id, version, range_start)
     select
-      v_packet.tenant, t.trace_id, c.position, c.label, c.added_as, c.left_out, c.tokens, c.tenant, c.document_id,
+      v_packet.tenant, v_trace_id, c.position, c.label, c.added_as, c.left_out, c.tokens, c.tenant, c.document_id,
       c.version, c.range_start
-    from trace t
-    cross join context c
+    from context c
   )
-  select t.trace_id, t.outcome, t.missing into v_trace_id, v_outcome, v_missing
+  select t.outcome, t.missing into v_outcome, v_missing
   from trace t;
+  v_context_took := clock_timestamp() - v_began;
+  v_began := clock_timestamp();
 
   insert into rag.trace_candidate
     (tenant, trace_id, position, score, document_tenant, document_id, version, range_start, eligible, reason)
@@ -358,6 +238,10 @@ begin
     join rag_api.eligibility(v_packet.case_facts, v_packet.valid_at, v_packet.known_at) as e
       on e.tenant = a.tenant and e.document_id = a.document_id and e.version = a.version
   ) as c;
+  insert into rag.trace_time (tenant, trace_id, stage, took)
+  values
+    (v_packet.tenant, v_trace_id, 'context', v_context_took),
+    (v_packet.tenant, v_trace_id, 'candidates', clock_timestamp() - v_began);
 
   select jsonb_build_object(
     'trace_id', v_trace_id,
@@ -385,56 +269,6 @@ revoke all on function rag_api.record_trace from public;
 grant execute on function rag_api.record_trace to rag_reader;
 comment on function rag_api.record_trace is
   'Assembles and records the context of a packet; returns it as JSON, with the outcome on it. RS010, RS050, RS057.';
-
--- Records what came back for a trace: the answer's SHA-256 and the labels it cites, also those that nobody handed over. A
--- trace has one answer, from the login that recorded it (RS003); RS056 for another. RS002, RS054; RS010 for an argument that is missing or too long.
-create function rag_api.record_answer(
-  p_trace_id uuid,
-  p_answer text,
-  p_citations text[],
-  p_model text,
-  p_prompt_version text
-)
-  returns void
-  language plpgsql
-  volatile
-  security definer
-  set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_trace constant rag.trace := rag_api._trace(p_trace_id);
-begin
-  if coalesce(p_answer, '') = '' or octet_length(p_answer) > 1048576
-    or octet_length(p_model) not between 1 and 200 or p_model is null
-    or octet_length(p_prompt_version) not between 1 and 200 or p_prompt_version is null
-    or p_citations is null or cardinality(p_citations) > 1000
-    or exists (select from unnest(p_citations) as l where octet_length(l) not between 1 and 200 or l is null)
-  then
-    raise exception using
-      errcode = 'RS010',
-      message = 'an answer is a text of 1 byte to 1 MiB with at most 1000 citations, a model and a prompt version',
-      hint = 'Labels, model and prompt version are texts of 1 to 200 bytes.';
-  end if;
-  if v_trace.recorded_by <> session_user then
-    raise exception using
-      errcode = 'RS003',
-      message = format('trace %s was recorded by another login', p_trace_id),
-      hint = 'Who handed the context over records what came back.';
-  end if;
-  insert into rag.trace_answer (tenant, trace_id, prompt_version, model, answer_sha256, citations)
-  values (v_trace.tenant, v_trace.trace_id, p_prompt_version, p_model, sha256(rag.utf8(p_answer)), p_citations)
-  on conflict on constraint trace_answer_key do nothing;
-  if not found then
-    raise exception using
-      errcode = 'RS056',
-      message = format('trace %s has its answer', p_trace_id),
-      hint = 'Another answer belongs to another trace: record_trace.';
-  end if;
-end;
-$$;
-revoke all on function rag_api.record_answer from public;
-grant execute on function rag_api.record_answer to rag_reader;
-comment on function rag_api.record_answer is 'Records an answer''s digest and the labels it cites. RS054, RS056 when the trace has its answer.';
 
 reset role;
 set local role rag_owner;

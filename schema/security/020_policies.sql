@@ -5,7 +5,7 @@
 --   <table>_audit           what the auditor sees: everything
 --   <table>_fence_...       restrictive: whatever permissive policy is added later, readers stay inside
 --
--- No policy, and no grant, updates or deletes: evidence is append-only.
+-- No policy, and no grant, lets a run-time role update or delete: evidence is append-only.
 --
 -- The predicate is `tenant = any (array['public', (select rag_auth.tenant())])`, element by element: the planner can use
 -- an index that leads with the tenant on every supported server, prunes partitions at run time, and evaluates the
@@ -34,6 +34,7 @@ $$;
 -- Administration: the installing login acts as rag_owner, which forced row-level security holds too.
 create policy tenant_admin_select on rag.tenant for select to rag_owner using (true);
 create policy tenant_admin_insert on rag.tenant for insert to rag_owner with check (true);
+create policy tenant_admin_update on rag.tenant for update to rag_owner using (tenant <> 'public');
 create policy membership_admin_select on rag_auth.membership for select to rag_owner using (true);
 create policy membership_admin_insert on rag_auth.membership for insert to rag_owner with check (true);
 create policy membership_admin_delete on rag_auth.membership for delete to rag_owner using (true);
@@ -224,5 +225,67 @@ create policy trace_answer_fence_select on rag.trace_answer as restrictive for s
   using (tenant = (select rag_auth.tenant()));
 create policy trace_answer_fence_insert on rag.trace_answer as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.tenant()));
+
+-- trace_verdict
+create policy trace_verdict_select on rag.trace_verdict for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_verdict_insert on rag.trace_verdict for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy trace_verdict_audit on rag.trace_verdict for select to rag_auditor
+  using (true);
+create policy trace_verdict_fence_select on rag.trace_verdict as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_verdict_fence_insert on rag.trace_verdict as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- trace_time
+create policy trace_time_select on rag.trace_time for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_time_insert on rag.trace_time for insert to rag_recorder
+  with check (tenant = (select rag_auth.tenant()));
+create policy trace_time_audit on rag.trace_time for select to rag_auditor
+  using (true);
+create policy trace_time_fence_select on rag.trace_time as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_time_fence_insert on rag.trace_time as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- trace_purge
+create policy trace_purge_select on rag.trace_purge for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_purge_admin_insert on rag.trace_purge for insert to rag_owner
+  with check (true);
+create policy trace_purge_audit on rag.trace_purge for select to rag_auditor
+  using (true);
+create policy trace_purge_fence_select on rag.trace_purge as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.tenant()));
+create policy trace_purge_fence_insert on rag.trace_purge as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.tenant()));
+
+-- Purging (050_retention): the owner sees and removes traces whose time is over, with their parts, and no others.
+create policy trace_admin_select on rag.trace for select to rag_owner
+  using (recorded_at < now() - (select n.trace_retention from rag.tenant n where n.tenant = trace.tenant));
+create policy trace_admin_delete on rag.trace for delete to rag_owner
+  using (true);
+create policy trace_candidate_admin_select on rag.trace_candidate for select to rag_owner
+  using (exists (select from rag.trace t where t.tenant = trace_candidate.tenant and t.trace_id = trace_candidate.trace_id));
+create policy trace_candidate_admin_delete on rag.trace_candidate for delete to rag_owner
+  using (true);
+create policy trace_passage_admin_select on rag.trace_passage for select to rag_owner
+  using (exists (select from rag.trace t where t.tenant = trace_passage.tenant and t.trace_id = trace_passage.trace_id));
+create policy trace_passage_admin_delete on rag.trace_passage for delete to rag_owner
+  using (true);
+create policy trace_answer_admin_select on rag.trace_answer for select to rag_owner
+  using (exists (select from rag.trace t where t.tenant = trace_answer.tenant and t.trace_id = trace_answer.trace_id));
+create policy trace_answer_admin_delete on rag.trace_answer for delete to rag_owner
+  using (true);
+create policy trace_verdict_admin_select on rag.trace_verdict for select to rag_owner
+  using (exists (select from rag.trace t where t.tenant = trace_verdict.tenant and t.trace_id = trace_verdict.trace_id));
+create policy trace_verdict_admin_delete on rag.trace_verdict for delete to rag_owner
+  using (true);
+create policy trace_time_admin_select on rag.trace_time for select to rag_owner
+  using (exists (select from rag.trace t where t.tenant = trace_time.tenant and t.trace_id = trace_time.trace_id));
+create policy trace_time_admin_delete on rag.trace_time for delete to rag_owner
+  using (true);
 
 reset role;

@@ -13,7 +13,7 @@ grant select on rag_auth.membership to rag_binder;
 grant select on
   rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.span, rag.contract,
   rag.packet, rag.packet_source, rag.packet_span, rag.approval,
-  rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer
+  rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer, rag.trace_verdict, rag.trace_time, rag.trace_purge
   to rag_reader, rag_auditor;
 
 -- Which migration the tables stand at; no tenant's data.
@@ -34,7 +34,7 @@ grant insert (tenant, document_id, version, range_start, range_end, heading_path
   on rag.passage to rag_recorder;
 grant insert (
   tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
-  valid_at, known_at, required, missing, preimage
+  valid_at, known_at, required, missing, preimage, decision_took
 ) on rag.packet to rag_recorder;
 grant insert (tenant, packet_id, position, score, document_tenant, document_id, version, range_start, range_end)
   on rag.packet_source to rag_recorder;
@@ -44,14 +44,18 @@ grant insert (
   tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims,
   reviewer_name, note
 ) on rag.approval to rag_recorder;
-grant insert (tenant, packet_id, budget, neighbours, outcome, missing) on rag.trace to rag_recorder;
+grant insert (tenant, trace_id, packet_id, budget, neighbours, outcome, missing, query, query_sha256)
+  on rag.trace to rag_recorder;
 grant insert (
   tenant, trace_id, position, score, document_tenant, document_id, version, range_start, eligible, reason
 ) on rag.trace_candidate to rag_recorder;
 grant insert (
   tenant, trace_id, position, label, added_as, left_out, tokens, document_tenant, document_id, version, range_start
 ) on rag.trace_passage to rag_recorder;
-grant insert (tenant, trace_id, prompt_version, model, answer_sha256, citations) on rag.trace_answer to rag_recorder;
+grant insert (tenant, trace_id, prompt_version, model, answer_sha256, citations, answer, verdict)
+  on rag.trace_answer to rag_recorder;
+grant insert (tenant, trace_id, range_start, range_end, verdict, checks) on rag.trace_verdict to rag_recorder;
+grant insert (tenant, trace_id, stage, took) on rag.trace_time to rag_recorder;
 
 -- The reserved tenant. Here and not in tables/, because only the policies let even the owner write.
 insert into rag.tenant (tenant) values ('public') on conflict do nothing;

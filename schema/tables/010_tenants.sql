@@ -9,14 +9,17 @@
 create table rag.tenant (
   tenant text collate "C" not null,
   recorded_at timestamptz not null default now(),
+  trace_retention interval,
 
   constraint tenant_key primary key (tenant),
-  constraint tenant_is_slug check (tenant ~ '^[a-z][a-z0-9-]{0,62}$')
+  constraint tenant_is_slug check (tenant ~ '^[a-z][a-z0-9-]{0,62}$'),
+  constraint tenant_trace_retention_is_positive check (trace_retention > interval '0')
 );
 alter table rag.tenant enable row level security;
 alter table rag.tenant force row level security;
 comment on table rag.tenant is 'Isolation boundaries. public is the reserved tenant that everyone reads.';
 comment on column rag.tenant.tenant is 'Slug: a lower-case letter, then letters, digits and hyphens; at most 63.';
+comment on column rag.tenant.trace_retention is 'How long traces are kept; null: without end.';
 
 -- A login is bound by name. Revoke before you drop a login: a later login of the same name would inherit the row.
 create table rag_auth.membership (

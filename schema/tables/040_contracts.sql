@@ -7,10 +7,12 @@
 --   {"case": ["model", "firmware"],
 --    "facts": [{"fact": "known-issue",
 --               "propositions": [{"quote": "...", "clauses": ["..."]}]}],
---    "decision": {"about": "...", "decided_by": "...", "refer": "...", "never_say": ["..."]}}
+--    "decision": {"about": "...", "decided_by": "...", "refer": "...", "never_say": ["..."]},
+--    "keep": "digest"}
 --
 -- `decision` is left out where documents can answer the question. Where it stands, they can only say the rule: what is
--- decided, by whom, where to turn, and the sentences that would state the decision, which no clause may be.
+-- decided, by whom, where to turn, and the sentences that would state the decision, which no clause may be. `keep` says
+-- what traces keep of queries and answers: their text, their digest (also where it is left out), or none of both.
 --
 -- The order of facts, propositions and clauses has meaning (contract order). The views of api/030_contracts lay the
 -- content out as rows. A contract is one row, so that nothing can be added to a version later: a clause more would be
@@ -86,12 +88,12 @@ begin atomic
     union all select path || '.quote', value -> 'quote', fact_path, 1048576 from proposition
     union all select path, value, proposition_path, 1048576 from clause
   )
-  select '', 'a contract is a mapping with the keys case, facts and, where only a person decides, decision'
+  select '', 'a contract is a mapping with the keys case and facts, and decision and keep where they are needed'
     where jsonb_typeof(p_content) is distinct from 'object'
   union all
-  select k, 'unknown key; a contract has case, facts and, where only a person decides, decision'
+  select k, 'unknown key; a contract has case and facts, and decision and keep where they are needed'
     from jsonb_object_keys(case when jsonb_typeof(p_content) = 'object' then p_content else '{}' end) as k
-    where k not in ('case', 'facts', 'decision')
+    where k not in ('case', 'facts', 'decision', 'keep')
   union all
   select 'case', 'must be a list of attribute names (it may be empty)'
     where jsonb_typeof(p_content) = 'object' and jsonb_typeof(p_content -> 'case') is distinct from 'array'
@@ -122,6 +124,10 @@ begin atomic
   union all
   select 'decision.never_say', 'must be a list of at least one sentence that would state the decision'
     from decision d where jsonb_typeof(d.value) = 'object' and not exists (select from statement)
+  union all
+  select 'keep', 'must be text, digest or none: what traces keep of queries and answers'
+    where jsonb_typeof(p_content) = 'object' and p_content ? 'keep'
+      and p_content -> 'keep' not in ('"text"', '"digest"', '"none"')
   union all
   select c.path, 'states the decision that documents cannot make (decision.never_say)'
     from clause c join statement s on s.value = c.value
@@ -160,7 +166,8 @@ grant execute on function rag.field to rag_reader, rag_auditor;
 comment on function rag.field is 'Length-prefixed bytes: 8 bytes big-endian length, then the bytes.';
 
 -- The bytes behind a contract's hash: case attributes in byte order, then facts, propositions and clauses in contract
--- order; then the decision, where there is one, under another first field (schema/README.md, "Byte layouts").
+-- order; then the decision and what traces keep, where the contract says so, each under another first field
+-- (schema/README.md, "Byte layouts").
 create function rag.contract_preimage(
   p_content jsonb
 )
@@ -170,7 +177,13 @@ create function rag.contract_preimage(
   strict
   parallel safe
 begin atomic
-  select rag.field(rag.utf8(case when p_content ? 'decision' then 'rag-sql contract 2' else 'rag-sql contract 1' end))
+  select rag.field(rag.utf8(
+      case
+        when p_content ? 'keep' then 'rag-sql contract 3'
+        when p_content ? 'decision' then 'rag-sql contract 2'
+        else 'rag-sql contract 1'
+      end
+    ))
     || rag.field(int8send(jsonb_array_length(p_content -> 'case')))
     || coalesce((
       select string_agg(rag.field(rag.utf8(a)), ''::bytea order by a collate "C")
@@ -193,6 +206,8 @@ begin atomic
         ), ''::bytea order by i)
       from jsonb_array_elements(p_content -> 'facts') with ordinality as ff(f, i)
     )
+    || case when p_content ? 'keep'
+      then rag.field(int8send(case when p_content ? 'decision' then 1 else 0 end)) else ''::bytea end
     || case when p_content ? 'decision' then (
       select rag.field(rag.utf8(d ->> 'about')) || rag.field(rag.utf8(d ->> 'decided_by')) || rag.field(rag.utf8(d ->> 'refer'))
         || rag.field(int8send(jsonb_array_length(d -> 'never_say')))
@@ -201,7 +216,8 @@ begin atomic
           from jsonb_array_elements_text(d -> 'never_say') with ordinality as ss(s, i)
         )
       from (select p_content -> 'decision' as d) as decision
-    ) else ''::bytea end;
+    ) else ''::bytea end
+    || case when p_content ? 'keep' then rag.field(rag.utf8(p_content ->> 'keep')) else ''::bytea end;
 end;
 revoke all on function rag.contract_preimage from public;
 grant execute on function rag.contract_preimage to rag_reader, rag_auditor;

@@ -27,6 +27,7 @@ create table rag.packet (
   recorded_at timestamptz not null default now(),
   recorded_by text not null default session_user,
   digest bytea not null generated always as (sha256(preimage)) stored,
+  decision_took interval,
 
   constraint packet_key primary key (tenant, packet_id),
   constraint packet_tenant_exists foreign key (tenant) references rag.tenant (tenant),
@@ -63,6 +64,7 @@ comment on column rag.packet.method is 'Ranking method.';
 comment on column rag.packet.valid_at is 'The instant for which eligibility was decided.';
 comment on column rag.packet.known_at is 'The instant whose recorded state was used.';
 comment on column rag.packet.preimage is 'The bytes that were hashed (schema/README.md, "Byte layouts").';
+comment on column rag.packet.decision_took is 'How long the server took to decide; null for a packet from before this was measured.';
 comment on column rag.packet.digest is 'SHA-256 of the pre-image: the identity of the evidence.';
 
 create table rag.packet_source (

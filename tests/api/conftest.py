@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
+from tests.api import travel as travel_corpus
 from tests.api.strategies import load_one_by_one
 from tests.conftest import Database, Server
 
@@ -26,3 +27,10 @@ def forwards(server: Server, installed_template: Database) -> Iterator[Database]
     load_one_by_one(database, backwards=False)
     yield database
     server.drop(database)
+
+
+@pytest.fixture
+def travel(store: Database) -> Database:
+    """A store with both revisions of the travel policy and its contract."""
+    travel_corpus.load(store, travel_corpus.OLD, travel_corpus.POLICY)
+    return store

@@ -27,8 +27,11 @@ DEFINERS = {
     ),
     ("rag_api.approve(uuid,jsonb,bytea,text,text,text)", "rag_recorder"),
     ("rag_api.record_trace(uuid,integer,integer,integer)", "rag_recorder"),
-    ("rag_api.record_answer(uuid,text,text[],text,text)", "rag_recorder"),
+    ("rag_api.record_answer(uuid,text,text[],text,text,jsonb,interval,interval)", "rag_recorder"),
 }
+
+#: A trace and its parts, which the owner removes when their time is over (tests/api/test_retention.py).
+TRACES = ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
 
 #: Every policy whose condition is `true`, with the role it is for.
 OPEN_POLICIES = {
@@ -53,6 +56,11 @@ OPEN_POLICIES = {
     ("rag.trace_candidate", "trace_candidate_audit", "rag_auditor"),
     ("rag.trace_passage", "trace_passage_audit", "rag_auditor"),
     ("rag.trace_answer", "trace_answer_audit", "rag_auditor"),
+    ("rag.trace_verdict", "trace_verdict_audit", "rag_auditor"),
+    ("rag.trace_time", "trace_time_audit", "rag_auditor"),
+    ("rag.trace_purge", "trace_purge_audit", "rag_auditor"),
+    ("rag.trace_purge", "trace_purge_admin_insert", "rag_owner"),
+    *((f"rag.{table}", f"{table}_admin_delete", "rag_owner") for table in TRACES),
 }
 
 #: Columns that a statement may insert, by table and role; nobody is granted a whole table.
@@ -68,8 +76,8 @@ INSERTABLE = {
         "document_id heading_path range_end range_start tenant text text_sha256 tokens version words"
     ),
     ("rag.packet", "rag_recorder"): (
-        "case_facts contract_pinned contract_tenant contract_version k known_at method missing outcome preimage query"
-        " question_id required tenant valid_at"
+        "case_facts contract_pinned contract_tenant contract_version decision_took k known_at method missing outcome"
+        " preimage query question_id required tenant valid_at"
     ),
     ("rag.packet_source", "rag_recorder"): (
         "document_id document_tenant packet_id position range_end range_start score tenant version"
@@ -78,14 +86,18 @@ INSERTABLE = {
     ("rag.approval", "rag_recorder"): (
         "claims decision decision_number draft_digest evidence_digest note packet_id reviewer_name shown_digest tenant"
     ),
-    ("rag.trace", "rag_recorder"): "budget missing neighbours outcome packet_id tenant",
+    ("rag.trace", "rag_recorder"): "budget missing neighbours outcome packet_id query query_sha256 tenant trace_id",
     ("rag.trace_candidate", "rag_recorder"): (
         "document_id document_tenant eligible position range_start reason score tenant trace_id version"
     ),
     ("rag.trace_passage", "rag_recorder"): (
         "added_as document_id document_tenant label left_out position range_start tenant tokens trace_id version"
     ),
-    ("rag.trace_answer", "rag_recorder"): "answer_sha256 citations model prompt_version tenant trace_id",
+    ("rag.trace_answer", "rag_recorder"): (
+        "answer answer_sha256 citations model prompt_version tenant trace_id verdict"
+    ),
+    ("rag.trace_verdict", "rag_recorder"): "checks range_end range_start tenant trace_id verdict",
+    ("rag.trace_time", "rag_recorder"): "stage tenant took trace_id",
 }
 INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSERTABLE.items() if role == "rag_curator"}
 
@@ -97,6 +109,7 @@ COLUMNS_WITH_STATISTICS = {
     ),
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
+    *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge")),
     *(f"rag.{table}.document_tenant" for table in ("trace_candidate", "trace_passage")),
     *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
     *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),
@@ -218,10 +231,16 @@ def test_a_policy_is_about_one_command(catalog: Connection) -> None:
     assert not rows(catalog, "select polname::text from pg_policy where polcmd = '*'")
 
 
-def test_no_policy_updates_and_only_membership_is_deleted(catalog: Connection) -> None:
-    assert rows(catalog, "select polname::text from pg_policy where polcmd in ('w', 'd')") == [
-        "membership_admin_delete"
-    ]
+def test_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence_or_over(catalog: Connection) -> None:
+    found = rows(
+        catalog,
+        "select polname::text, polroles = array['rag_owner'::regrole::oid] from pg_policy where polcmd in ('w', 'd')",
+    )
+    assert set(found) == {
+        ("tenant_admin_update", True),
+        ("membership_admin_delete", True),
+        *((f"{table}_admin_delete", True) for table in TRACES),
+    }
 
 
 def test_policies_that_let_everything_through_are_the_listed_ones(catalog: Connection) -> None:

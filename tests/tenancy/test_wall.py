@@ -16,6 +16,10 @@ from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
 
 EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", "rag_auth.membership"})
 CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
+TRACES = tuple(
+    f"rag.{table}"
+    for table in ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
+)
 RECORDED = (
     "rag.trace",
     "rag.trace_candidate",
@@ -168,10 +172,13 @@ def test_nobody_reads_who_is_bound_to_which_tenant(probed: Probe, session: str) 
 
 @pytest.mark.parametrize("table", EVIDENCE)
 def test_forced_row_security_holds_the_owner(probed: Probe, table: str) -> None:
+    """It sees and removes northwind's traces, whose time is over, and nothing else; it adds the record of a purge."""
     owner = probed["keys"]["owner_key"][table]
-    assert owner["sees"] == {"state": "ok", "rows": {}, "texts": []}
-    assert set(owner["adds"].values()) == {"RS022" if table == "rag.span" else DENIED}
-    assert {owner["changes"]["state"], owner["removes"]["state"]} == {"RS070"}
+    assert list(owner["sees"]["rows"]) == (["northwind"] if table in TRACES else [])
+    added = {"rag.span": {"RS022"}, "rag.trace_purge": {"ok", "23503"}}
+    assert set(owner["adds"].values()) == added.get(table, {DENIED})
+    assert owner["changes"]["state"] == "RS070"
+    assert owner["removes"]["state"] in ({"ok", "23503"} if table in TRACES else {"RS070"})
 
 
 def test_the_binder_reads_memberships_and_nothing_else(probed: Probe) -> None:

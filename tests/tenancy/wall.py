@@ -158,6 +158,14 @@ INSERTS: dict[str, LiteralString] = {
         "insert into rag.trace_answer (tenant, trace_id, prompt_version, model, answer_sha256, citations)"
         " values (%(tenant)s, %(trace_id)s, 'x', 'x', 'x', '{}')"
     ),
+    "rag.trace_verdict": (
+        "insert into rag.trace_verdict (tenant, trace_id, range_start, range_end, verdict, checks)"
+        " values (%(tenant)s, %(trace_id)s, 99, 100, 'review', '{}')"
+    ),
+    "rag.trace_time": (
+        "insert into rag.trace_time (tenant, trace_id, stage, took) values (%(tenant)s, %(trace_id)s, 'audit', '1 s')"
+    ),
+    "rag.trace_purge": ("insert into rag.trace_purge (tenant, recorded_before, traces) values (%(tenant)s, now(), 1)"),
     "rag.approval": (
         "insert into rag.approval"
         " (tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims)"
@@ -184,6 +192,7 @@ CALLS: dict[str, str] = {
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_is_name": "select rag_api._is_name('\"x\"')",
+    "_kept": "select rag_api._kept(%(packet_id)s)",
     "_missing_in_context": f"select rag_api._missing_in_context(%(tenant)s, %(packet_id)s, {_SELECTION})",
     "_number": "select rag_api._number(1)",
     "_occurrences": "select * from rag_api._occurrences(%(tenant)s, %(question_id)s, 1)",
@@ -207,6 +216,7 @@ CALLS: dict[str, str] = {
     "_writable_tenant": "select rag_api._writable_tenant()",
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
     "add_spans": "select * from rag_api.add_spans(%(spans)s)",
+    "_verdict_problem": "select rag_api._verdict_problem('[]', 'x')",
     "approve": (
         "select rag_api.approve(%(packet_id)s, %(claims)s,"
         " (select shown_digest from rag_api.review_packet(%(packet_id)s, %(claims)s) limit 1), 'rejected')"
@@ -245,6 +255,9 @@ CALLS: dict[str, str] = {
     "witnesses": f"select * from rag_api.witnesses({_CONTRACT}, {_SELECTION})",
 }
 
+#: How long tenants keep traces: northwind's are over at once, so that there are some which the owner may remove.
+RETENTION = {"acme": None, "northwind": "1 us"}
+
 #: Functions that read no table: what they return is made of their arguments.
 PURE = {
     "_added_span_problems",
@@ -257,6 +270,7 @@ PURE = {
     "_stated_time",
     "_text",
     "_utc",
+    "_verdict_problem",
     "diagnose_ids",
     "draft_preimage",
 }
@@ -373,9 +387,18 @@ def prepare(database: Database) -> None:
             )
         with _as(database, reader, tenant) as cursor:
             cursor.execute("select rag_api.record_packet(%(question)s, 'Gateway ' || %(t)s, '{}', 3)", values)
+            cursor.execute("select rag_api.record_trace(p.packet_id) from rag.packet p")
+        with database.connect(SUPERUSER, autocommit=True) as owner:
+            owner.execute("set role rag_owner")
+            owner.execute("select rag_auth.set_trace_retention(%s, '1 us')", [tenant])
+            owner.execute("select rag_auth.purge_traces(%s)", [tenant])
+            owner.execute("select rag_auth.set_trace_retention(%s, %s)", [tenant, RETENTION[tenant]])
+        with _as(database, reader, tenant) as cursor:
             cursor.execute(
                 "select rag_api.record_answer((rag_api.record_trace(p.packet_id) ->> 'trace_id')::uuid,"
-                " %(t)s || ' answer', array[%(t)s || ' label'], %(t)s || ' model', 'x') from rag.packet p",
+                " %(t)s || ' answer', array[%(t)s || ' label'], %(t)s || ' model', 'x',"
+                ' \'[{"range_start": 0, "range_end": 9, "verdict": "review", "checks": ["names"]}]\')'
+                " from rag.packet p",
                 values,
             )
         with _as(database, reviewer, tenant) as cursor:
@@ -516,7 +539,10 @@ def _key_facts(stage: str, sessions: Sessions, tables: Sequence[str]) -> Iterato
         with sessions.look(login, "northwind" if login == "recorder_key" else None) as cursor:
             result = _look(cursor, tables, sessions.targets)
             for table in tables:
-                for verb, statement in (("changes", "update {} set tenant = tenant"), ("removes", "delete from {}")):
+                for verb, statement in (
+                    ("changes", "update {} set tenant = tenant"),
+                    ("removes", "delete from {}"),
+                ):
                     query = sql.SQL(statement + " returning tenant, null").format(_identifier(table))
                     result[table][verb] = _attempt(cursor, query, by_tenant=True)
             yield stage, login, result
