@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rag_sql import _resources
+from rag_sql._embedded import SUPERUSER
 from tests.cli.test_cli import Ran, in_json, rag_sql
 from tests.conftest import Database
 
@@ -134,3 +135,46 @@ def test_a_trace_that_is_not_there_or_not_ones_own_is_the_same_error(travel: Dat
         assert ran.returncode == 1
         said.add(ran.stderr.replace(identifier, "ID"))
     assert len(said) == 1
+
+
+def test_what_the_audit_said_and_how_long_stages_took_stand_in_the_trace(travel: Database, tmp_path: Path) -> None:
+    trace = record(travel)
+    answer(travel, trace, "Travel receipts go in within 30 days of the trip [P1].", tmp_path)
+    shown = in_json(as_reader(travel, "trace", "show", trace["trace_id"], "--json"))
+    (verdict,) = shown["verdicts"]
+    assert (verdict["verdict"], verdict["checks"], verdict["sentence"]) == ("contradicted", ["numbers"], None)
+    assert list(shown["milliseconds"]) == ["decision", "context", "candidates", "audit"]
+    assert all(milliseconds > 0 for milliseconds in shown["milliseconds"].values())
+    read = as_reader(travel, "trace", "show", trace["trace_id"]).stdout
+    assert "contradicted" in read
+    assert "took: decision " in read
+    (row,) = in_json(as_reader(travel, "trace", "list", "--json"))
+    assert row["verdict"] == "contradicted"
+
+
+def test_traces_are_kept_until_their_tenant_says_for_how_long_and_their_time_is_over(travel: Database) -> None:
+    trace = record(travel)
+    admin = travel.url(SUPERUSER)
+    assert rag_sql("trace", "purge", url=admin).stdout == (
+        "no tenant limits how long traces are kept: rag-sql tenant retain\n"
+    )
+    assert rag_sql("tenant", "retain", "acme", "90", url=admin).stdout == "acme keeps traces for 90 days\n"
+    kept = {row["tenant"]: row["trace_retention"] for row in in_json(rag_sql("tenant", "list", "--json", url=admin))}
+    assert kept == {"acme": "90 days", "northwind": None, "public": None}
+    assert in_json(rag_sql("trace", "purge", "--json", url=admin)) == {"purged": {"acme": 0}}
+    assert as_reader(travel, "trace", "show", trace["trace_id"]).returncode == 0
+    with travel.connect(SUPERUSER) as owner:
+        owner.execute("update rag.tenant set trace_retention = '1 us' where tenant = 'acme'")
+    assert rag_sql("trace", "purge", "--tenant", "acme", url=admin).stdout == "acme: 1 trace removed\n"
+    assert as_reader(travel, "trace", "show", trace["trace_id"]).returncode == 1
+    assert rag_sql("tenant", "retain", "acme", "forever", url=admin).stdout == "acme keeps traces without end\n"
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "1.5", "a", "1000000", ""])
+def test_a_number_of_days_that_is_none_is_wrong_usage(store: Database, days: str) -> None:
+    assert rag_sql("tenant", "retain", "acme", "--", days, url=store.url(SUPERUSER)).returncode == 2
+
+
+def test_no_run_time_login_purges(travel: Database) -> None:
+    ran = rag_sql("trace", "purge", url=travel.url("acme_curator"))
+    assert (ran.returncode, ran.stdout) == (1, "")
