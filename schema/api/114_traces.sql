@@ -166,10 +166,11 @@ begin
   from rag.packet_source s
   where s.tenant = v_packet.tenant
     and s.packet_id = p_packet_id
-    and not exists (
-      select from rag_api.version_status() as v
-      where v.tenant = s.document_tenant and v.document_id = s.document_id and v.version = s.version and v.status = 'current'
-    );
+    and (
+      -- A query of its own for each document: the status of one costs nothing, that of all is a scan.
+      select v.status from rag_api.version_status() as v
+      where v.tenant = s.document_tenant and v.document_id = s.document_id and v.version = s.version
+    ) is distinct from 'current';
   if v_outdated is not null then
     raise exception using
       errcode = 'RS057',
@@ -223,20 +224,25 @@ begin
       )::integer as position,
       a.score, a.tenant, a.document_id, a.version, a.range_start, e.eligible, e.reason
     from (
-      select
-        length(p.words) - length(ts_delete(p.words, v_words)) as score,
-        p.tenant, p.document_id, p.version, p.range_start
-      from rag_api.passage p
-      join rag.version v on v.tenant = p.tenant and v.document_id = p.document_id and v.version = p.version
-      where v.recorded_at <= v_packet.known_at
-        and length(p.words) - length(ts_delete(p.words, v_words)) >= 1
-      order by
-        length(p.words) - length(ts_delete(p.words, v_words)) desc,
-        p.document_id collate "C", p.tenant collate "C", p.version, p.range_start
+      select s.score, s.tenant, s.document_id, s.version, s.range_start
+      from (
+        select
+          length(p.words) - length(ts_delete(p.words, v_words)) as score,
+          p.tenant, p.document_id, p.version, p.range_start
+        from rag_api.passage p
+        offset 0  -- or the score is computed again wherever it is named
+      ) as s
+      join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
+      where s.score >= 1 and v.recorded_at <= v_packet.known_at
+      order by s.score desc, s.document_id collate "C", s.tenant collate "C", s.version, s.range_start
       limit p_candidates
     ) as a
-    join rag_api.eligibility(v_packet.case_facts, v_packet.valid_at, v_packet.known_at) as e
-      on e.tenant = a.tenant and e.document_id = a.document_id and e.version = a.version
+    cross join lateral (
+      select i.eligible, i.reason
+      from rag_api.eligibility(v_packet.case_facts, v_packet.valid_at, v_packet.known_at) as i
+      where i.tenant = a.tenant and i.document_id = a.document_id and i.version = a.version
+      offset 0  -- or every version's status is derived
+    ) as e
   ) as c;
   insert into rag.trace_time (tenant, trace_id, stage, took)
   values

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import loading
+from tests.benchmarks import loading, traces
 from tests.benchmarks.__main__ import main, names
 from tests.benchmarks._rows import Row, table
 from tests.conftest import Server
@@ -44,3 +44,14 @@ def test_loading(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert "left out" in rows[5].note
     assert all(row.value for row in rows if not row.note)
+
+
+def test_traces(server: Server) -> None:
+    rows = traces.measure(server, passages=200, questions=1)
+    assert [row.what.partition(": ")[2] for row in rows] == [
+        "decide",
+        "record_packet",
+        "record_trace",
+        "without candidates",
+    ]
+    assert all(row.value for row in rows)
