@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from rag_sql import Packet, Trace, _admin, audit_answer, errors
 from rag_sql._embedded import SUPERUSER
 from tests.api.travel import ASKED, CONTRACT, POLICY, RULE, load, record
-from tests.conftest import Database
+from tests.conftest import Database, Server
 from tests.stored import stored
 
 ANSWER = "Travel receipts go in within 30 days [P1]. Keep the originals [P1]."
@@ -33,6 +33,28 @@ def seen(database: Database, columns: str, view: str = "trace", login: str = "ac
         if login != "auditor":
             connection.execute("select rag_api.bind('acme')")
         return connection.execute(f"select {columns} from rag_api.{view}").fetchall()
+
+
+@pytest.fixture(scope="module")
+def kept(server: Server, installed_template: Database) -> Iterator[Database]:
+    """A store with a trace that has all its parts, kept for a day; for tests that change nothing."""
+    database = server.create(installed_template.name)
+    load(database, POLICY)
+    answered(database, audit=audit_answer(ANSWER, {"P1": RULE}))
+    retain(database, "1 day")
+    yield database
+    server.drop(database)
+
+
+@pytest.fixture(scope="module")
+def unanswered(kept: Database) -> Trace:
+    return record(kept)[1]
+
+
+def retain(database: Database, retention: str | None, tenant: str = "acme") -> None:
+    with database.connect(SUPERUSER) as owner:
+        owner.execute("set role rag_owner")
+        owner.execute("select rag_auth.set_trace_retention(%s, %s)", [tenant, retention])
 
 
 # What is kept
@@ -66,9 +88,9 @@ def test_only_texts_that_are_to_be_kept_stand_in_a_table_of_traces(store: Databa
 
 
 @pytest.mark.parametrize("keep", ["texts", "", None, 1, ["text"]])
-def test_another_word_for_what_is_kept_is_refused(store: Database, keep: object) -> None:
-    with store.tenant("acme_curator") as acme, pytest.raises(errors.InvalidContract, match="keep"):
-        acme.add_contract("travel-receipts", 1, {**CONTRACT, "keep": keep})
+def test_another_word_for_what_is_kept_is_refused(kept: Database, keep: object) -> None:
+    with kept.tenant("acme_curator") as acme, pytest.raises(errors.InvalidContract, match="keep"):
+        acme.add_contract("refused", 1, {**CONTRACT, "keep": keep})
 
 
 def test_what_is_kept_belongs_to_the_version_of_a_contract(store: Database) -> None:
@@ -132,16 +154,15 @@ GOOD = {"range_start": 0, "range_end": 3, "verdict": "review", "checks": ["names
     ],
 )
 def test_verdicts_that_no_audit_of_the_answer_could_have_are_refused_and_nothing_is_stored(
-    travel: Database, verdicts: object
+    kept: Database, unanswered: Trace, verdicts: object
 ) -> None:
-    _, trace = record(travel)
-    with travel.connect(SUPERUSER) as superuser, travel.connect("acme_reader") as connection:
+    with kept.connect(SUPERUSER) as superuser, kept.connect("acme_reader") as connection:
         before = stored(superuser)
         connection.execute("select rag_api.bind('acme')")
         with pytest.raises(psycopg.DatabaseError) as raised:
             connection.execute(
                 "select rag_api.record_answer(%s, %s, '{P1}', 'm', '1', %s)",
-                [trace.trace_id, ANSWER, Jsonb(verdicts)],
+                [unanswered.trace_id, ANSWER, Jsonb(verdicts)],
             )
         connection.rollback()
         assert raised.value.diag.sqlstate == "RS010"
@@ -158,10 +179,11 @@ def test_a_trace_says_how_long_each_stage_took(store: Database) -> None:
     assert all(timedelta(0) < (times[stage] or timedelta(0)) < timedelta(seconds=10) for stage in list(times)[:3])
 
 
-def test_a_time_is_not_negative(travel: Database) -> None:
-    _, trace = record(travel)
-    with travel.tenant("acme_reader") as acme, pytest.raises(errors.InvalidRequest), acme.savepoint():
-        acme.record_answer(trace.trace_id, ANSWER, [], model="m", prompt_version="1", answer_took=timedelta(seconds=-1))
+def test_a_time_is_not_negative(kept: Database, unanswered: Trace) -> None:
+    with kept.tenant("acme_reader") as acme, pytest.raises(errors.InvalidRequest), acme.savepoint():
+        acme.record_answer(
+            unanswered.trace_id, ANSWER, [], model="m", prompt_version="1", answer_took=timedelta(seconds=-1)
+        )
 
 
 # When traces end
@@ -171,12 +193,6 @@ def test_a_time_is_not_negative(travel: Database) -> None:
 def traced(travel: Database) -> Database:
     answered(travel, audit=audit_answer(ANSWER, {"P1": RULE}))
     return travel
-
-
-def retain(database: Database, retention: str | None, tenant: str = "acme") -> None:
-    with database.connect(SUPERUSER) as owner:
-        owner.execute("set role rag_owner")
-        owner.execute("select rag_auth.set_trace_retention(%s, %s)", [tenant, retention])
 
 
 def purge(database: Database, tenant: str = "acme") -> int:
@@ -237,9 +253,8 @@ def test_a_purge_is_of_one_tenants_traces(traced: Database) -> None:
 
 
 @pytest.mark.parametrize("table", ["trace", *PARTS])
-def test_a_trace_that_is_kept_is_removed_by_nobody(traced: Database, table: str) -> None:
-    retain(traced, "1 day")
-    with traced.connect(SUPERUSER) as superuser:
+def test_a_trace_that_is_kept_is_removed_by_nobody(kept: Database, table: str) -> None:
+    with kept.connect(SUPERUSER) as superuser:
         with pytest.raises(psycopg.DatabaseError, match="the trace is kept") as raised:
             superuser.execute(f"delete from rag.{table}")
         assert raised.value.diag.sqlstate == "RS070"
@@ -247,16 +262,15 @@ def test_a_trace_that_is_kept_is_removed_by_nobody(traced: Database, table: str)
 
 @pytest.mark.parametrize("table", ["trace", *PARTS, "trace_purge"])
 @pytest.mark.parametrize("change", ["update rag.{} set tenant = tenant", "truncate rag.{} cascade"])
-def test_not_even_a_trace_whose_time_is_over_is_changed(traced: Database, table: str, change: str) -> None:
-    retain(traced, "1 us")
-    purge(traced)
-    with traced.connect(SUPERUSER) as superuser, pytest.raises(psycopg.DatabaseError) as raised:
+def test_not_even_a_trace_whose_time_is_over_is_changed(kept: Database, table: str, change: str) -> None:
+    with kept.connect(SUPERUSER) as superuser, pytest.raises(psycopg.DatabaseError) as raised:
+        superuser.execute("update rag.tenant set trace_retention = '1 us'")
         superuser.execute(change.format(table))
     assert raised.value.diag.sqlstate == "RS070"
 
 
-def test_the_owner_sees_no_trace_that_is_kept(traced: Database) -> None:
-    with traced.connect(SUPERUSER) as owner:
+def test_the_owner_sees_no_trace_that_is_kept(kept: Database) -> None:
+    with kept.connect(SUPERUSER) as owner:
         owner.execute("set role rag_owner")
         for table in ("trace", *PARTS):
             assert owner.execute(f"select count(*) from rag.{table}").fetchone() == (0,), table
@@ -266,16 +280,13 @@ def test_the_owner_sees_no_trace_that_is_kept(traced: Database) -> None:
 @pytest.mark.parametrize(
     "call", ["rag_auth.purge_traces('acme')", "rag_auth.set_trace_retention('acme', interval '1 us')"]
 )
-def test_no_run_time_login_removes_traces_or_says_how_long_they_are_kept(
-    traced: Database, login: str, call: str
-) -> None:
-    with traced.connect(login) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+def test_no_run_time_login_removes_traces_or_says_how_long_they_are_kept(kept: Database, login: str, call: str) -> None:
+    with kept.connect(login) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(f"select {call}")
 
 
-def test_a_tenant_sees_how_long_its_traces_are_kept(store: Database) -> None:
-    retain(store, "90 days")
-    assert dict(seen(store, "tenant, trace_retention", "tenant")) == {"public": None, "acme": timedelta(days=90)}
+def test_a_tenant_sees_how_long_its_traces_are_kept(kept: Database) -> None:
+    assert dict(seen(kept, "tenant, trace_retention", "tenant")) == {"public": None, "acme": timedelta(days=1)}
 
 
 @pytest.mark.parametrize(
@@ -290,7 +301,7 @@ def test_a_tenant_sees_how_long_its_traces_are_kept(store: Database) -> None:
     ],
 )
 def test_a_time_or_a_tenant_that_cannot_be_is_refused(
-    store: Database, act: Callable[[Any], object], error: type[errors.RagSqlError]
+    kept: Database, act: Callable[[Any], object], error: type[errors.RagSqlError]
 ) -> None:
-    with store.engine(SUPERUSER) as engine, pytest.raises(error):
+    with kept.engine(SUPERUSER) as engine, pytest.raises(error):
         act(engine)
