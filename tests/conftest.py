@@ -141,8 +141,10 @@ def installed(server: Server) -> Database:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server for this test process."""
+    """A server for this test process. It vacuums and analyzes when a test says so, so that plans are repeatable."""
     with running_server() as found:
+        found.maintenance.execute("alter system set autovacuum = off")
+        found.maintenance.execute("select pg_reload_conf()")
         yield found
 
 
