@@ -122,7 +122,7 @@ def plan(connection: Connection, options: str, table: str, condition: str, value
 
 
 @pytest.mark.parametrize(("table", "condition", "hidden", "absent"), HIDDEN)
-def test_running_a_query_does_not_tell_whether_a_hidden_row_matches(
+def test_E05_running_a_query_does_not_tell_whether_a_hidden_row_matches(
     northwind: Connection, table: str, condition: str, hidden: str, absent: str
 ) -> None:
     """No count of rows removed, no part of the plan that ran or did not: filters meet the tenant first (E05)."""
@@ -153,7 +153,7 @@ def test_running_a_query_does_not_tell_whether_a_hidden_row_matches(
         ("rag.approval", "note = %s", "hidden note"),
     ],
 )
-def test_an_estimate_does_not_tell_what_hidden_rows_hold(
+def test_E06_an_estimate_does_not_tell_what_hidden_rows_hold(
     analyzed: Connection, table: str, condition: str, hidden: str
 ) -> None:
     """Statistics span all tenants: none are kept on what tenants write (E06)."""
@@ -163,7 +163,7 @@ def test_an_estimate_does_not_tell_what_hidden_rows_hold(
     assert len(estimates) == 1
 
 
-def test_statistics_themselves_are_hidden(analyzed: Connection) -> None:
+def test_E08_statistics_themselves_are_hidden(analyzed: Connection) -> None:
     assert analyzed.execute("select from pg_stats where schemaname like 'rag%'").fetchall() == []
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         analyzed.execute("select from pg_statistic")
