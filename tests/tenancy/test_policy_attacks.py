@@ -61,7 +61,7 @@ def test_D08_no_asserted_text_makes_a_policy_fail_with_a_row_in_its_message(spen
         connection.execute("select set_config('rag.tenant', %s, true)", (asserted,))
         connection.execute("savepoint attempt")
         for table in TABLES:
-            got = outcome(connection, f"select * from {table}")  # type: ignore[arg-type]
+            got = outcome(connection, f"select * from {table}")
             assert got[0] in {"RS001", "42501"} or asserted == "", table
             assert not [mark for mark in wall.MARKS["acme"] if mark in str(got)], table
 
@@ -112,7 +112,7 @@ def test_D15_no_row_is_planted_with_or_without_reading_it_back(
     northwind: Connection, tenant: str, returning: str
 ) -> None:
     statement = "insert into rag.version (tenant, document_id, version, body) values (%s, 'X', 1, 'x')" + returning
-    assert outcome(northwind, statement, tenant)[:2] == (  # type: ignore[arg-type]
+    assert outcome(northwind, statement, tenant)[:2] == (
         "42501",
         'new row violates row-level security policy for table "version"',
     )
@@ -131,7 +131,8 @@ def test_D15_no_row_is_planted_with_or_without_reading_it_back(
         ),
         ("insert into rag.withdrawal (tenant, document_id, version) values ('northwind', %s, 2)", "HOLD-7", "HOLD-8"),
         (
-            "insert into rag.span (tenant, document_id, version, span_id, fact, quote) select 'northwind', %s, 2, 's', 'f', 'a'",
+            """insert into rag.span (tenant, document_id, version, span_id, fact, quote)
+               values ('northwind', %s, 2, 's', 'f', 'a')""",
             "HOLD-7",
             "HOLD-8",
         ),
@@ -185,10 +186,10 @@ def test_E03_what_is_numbered_is_random(catalog: Connection) -> None:
 def test_E10_a_condition_that_can_fail_meets_no_hidden_row(northwind: Connection, condition: str) -> None:
     """It comes after the policies, and fails or not as it does on the visible rows by themselves."""
     for ask in ("select count(*) from {} v where {}", "select count(*) filter (where {1}) from {0} v"):
-        direct = outcome(northwind, ask.format("rag.version", condition))  # type: ignore[arg-type]
+        direct = outcome(northwind, ask.format("rag.version", condition))
         visible = outcome(
             northwind,
-            "with v as materialized (select * from rag.version) " + ask.format("v", condition),  # type: ignore[arg-type]
+            "with v as materialized (select * from rag.version) " + ask.format("v", condition),
         )
         assert direct == visible
 
