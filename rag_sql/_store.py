@@ -36,7 +36,10 @@ def make_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
         )
     # A pooler gives each transaction another backend: a prepared statement would be on the wrong one.
     arguments = {"prepare_threshold": None, "client_encoding": "utf8"}
-    engine = sa.create_engine(parsed, connect_args=arguments, pool_reset_on_return=None, **options)
+    # What is sent is a tenant's text: neither a log nor the trace of an error repeats it.
+    engine = sa.create_engine(
+        parsed, connect_args=arguments, pool_reset_on_return=None, hide_parameters=True, **options
+    )
 
     @event.listens_for(engine, "reset")
     def _discard_all(connection: psycopg.Connection[Any], _record: Any, state: Any) -> None:
