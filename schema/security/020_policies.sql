@@ -9,7 +9,7 @@
 --
 -- The predicate is `tenant = any (array['public', (select rag_auth.tenant())])`, element by element: the planner can use
 -- an index that leads with the tenant on every supported server, prunes partitions at run time, and evaluates the
--- function once a statement. Text equality is leakproof, so no function of the query sees a hidden row first.
+-- function once a statement. Text equality is leakproof, so no function of the query that can fail sees a hidden row.
 --
 -- Where public is not read it is `any (array[...])` too and not `=`: the planner would put a plain equality behind the
 -- leakproof comparisons of the query, and EXPLAIN ANALYZE of a range would tell whether a hidden row is in it. Cheaper
