@@ -135,3 +135,31 @@ def test_A20_what_was_inserted_for_one_tenant_is_not_cut_for_another(spent: Data
             ("northwind",)
         ]
         connection.rollback()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["standard_conforming_strings = off", "array_nulls = off", "transform_null_equals = on", "bytea_output = escape"],
+)
+def test_no_setting_of_a_session_changes_what_is_stored(spent: Database, setting: str) -> None:
+    """Functions are written in SQL, and how SQL is read can be set."""
+    body = "alpha, beta\\W Gamma-delta"
+    stored = []
+    for hostile in (False, True):
+        with spent.connect("northwind_curator") as connection:
+            if hostile:
+                connection.execute(f"set {setting}".encode())
+            connection.execute("select rag_api.bind('northwind')")
+            document = {"id": "X", "version": 1, "body": body, "spans": [{"id": "s", "fact": "f", "quote": "beta"}]}
+            connection.execute("select rag_api.load_documents(%s)", (json.dumps([document]),))
+            stored.append(
+                connection.execute(
+                    "select p.words::text, encode(p.text_sha256, 'hex'), s.range_start,"
+                    " (select score from rag_api.ranking('beta', '{}') where document_id = 'X'),"
+                    " encode(rag_api.corpus_fingerprint(), 'hex')"
+                    " from rag.passage p join rag.span s using (tenant, document_id, version) where document_id = 'X'"
+                ).fetchall()
+            )
+            connection.rollback()
+    assert stored[0] == stored[1]
+    assert stored[0][0][3] == 1
