@@ -36,7 +36,10 @@ def make_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
         )
     # A pooler gives each transaction another backend: a prepared statement would be on the wrong one.
     arguments = {"prepare_threshold": None, "client_encoding": "utf8"}
-    engine = sa.create_engine(parsed, connect_args=arguments, pool_reset_on_return=None, **options)
+    # What is sent is a tenant's text: neither a log nor the trace of an error repeats it.
+    engine = sa.create_engine(
+        parsed, connect_args=arguments, pool_reset_on_return=None, hide_parameters=True, **options
+    )
 
     @event.listens_for(engine, "reset")
     def _discard_all(connection: psycopg.Connection[Any], _record: Any, state: Any) -> None:
@@ -133,20 +136,33 @@ class EvidenceStore:
             The connection commits every statement, so that nothing can be bound for longer than one.
         """
         if isinstance(self._bind, sa.Engine):
-            with self._bind.begin() as connection:
+            with self._bind.begin() as connection, _unprepared(connection):
                 _bind(connection, name)
                 yield Tenant(connection, connection.get_transaction, name)
             return
         # A session by its method: who brings none should not have to import the object mapper.
         connection = self._bind if isinstance(self._bind, sa.Connection) else self._bind.connection()
-        before = _bind(connection, name)
-        tenant = Tenant(connection, connection.get_transaction, name)
-        try:
-            yield tenant
-        finally:
-            # A transaction that failed takes the binding with it when it is rolled back.
-            if tenant.alive() and not _failed(connection):
-                connection.execute(_statements.BIND, {"tenant": before})
+        with _unprepared(connection):
+            before = _bind(connection, name)
+            tenant = Tenant(connection, connection.get_transaction, name)
+            try:
+                yield tenant
+            finally:
+                # A transaction that failed takes the binding with it when it is rolled back.
+                if tenant.alive() and not _failed(connection):
+                    connection.execute(_statements.BIND, {"tenant": before})
+
+
+@contextmanager
+def _unprepared(connection: sa.Connection) -> Iterator[None]:
+    """Send statements whole: on a caller's connection an earlier user may have replaced one that goes by a name."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    before, driver.prepare_threshold = driver.prepare_threshold, None
+    try:
+        yield
+    finally:
+        driver.prepare_threshold = before
 
 
 def _bind(connection: sa.Connection, name: str | None) -> str | None:

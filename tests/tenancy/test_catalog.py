@@ -134,7 +134,7 @@ def rows(catalog: Connection, query: LiteralString, *values: Any) -> list[Any]:
 # Tables
 
 
-def test_row_security_is_enabled_and_forced_on_every_table(catalog: Connection) -> None:
+def test_C16_row_security_is_enabled_and_forced_on_every_table(catalog: Connection) -> None:
     assert rows(
         catalog,
         "select oid::regclass::text from pg_class where relkind in ('r', 'p')"
@@ -143,7 +143,7 @@ def test_row_security_is_enabled_and_forced_on_every_table(catalog: Connection) 
     ) == [NO_TENANT]
 
 
-def test_there_is_nothing_that_row_security_does_not_cover(catalog: Connection) -> None:
+def test_C02_C10_C12_C13_C17_E03_there_is_nothing_that_row_security_does_not_cover(catalog: Connection) -> None:
     """Materialized views and foreign tables hold rows without it, sequences count them; rules go round it."""
     assert not rows(
         catalog,
@@ -153,7 +153,7 @@ def test_there_is_nothing_that_row_security_does_not_cover(catalog: Connection) 
     )
 
 
-def test_the_tenant_is_never_null(catalog: Connection) -> None:
+def test_D06_D07_the_tenant_is_never_null(catalog: Connection) -> None:
     """Null fails open: keys and foreign keys skip it."""
     assert not rows(
         catalog,
@@ -172,7 +172,7 @@ def test_every_table_has_a_tenant(catalog: Connection) -> None:
     ) == [NO_TENANT]
 
 
-def test_every_key_and_index_begins_with_the_tenant_that_the_policy_compares(catalog: Connection) -> None:
+def test_E01_E05_E07_every_key_and_index_begins_with_the_tenant_that_the_policy_compares(catalog: Connection) -> None:
     """Another first column answers questions about hidden rows: how many were removed by the filter (E05)."""
     assert sorted(
         rows(
@@ -185,7 +185,7 @@ def test_every_key_and_index_begins_with_the_tenant_that_the_policy_compares(cat
     ) == [NO_TENANT + "_pkc", "rag_auth.membership_key"]  # only the binder reads memberships
 
 
-def test_every_foreign_key_carries_the_tenant(catalog: Connection) -> None:
+def test_E02_E23_every_foreign_key_carries_the_tenant(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select conrelid::regclass || '.' || conname from pg_constraint k"
@@ -197,7 +197,9 @@ def test_every_foreign_key_carries_the_tenant(catalog: Connection) -> None:
     )
 
 
-def test_a_foreign_key_to_another_visibility_is_checked_before_the_row_it_points_to(catalog: Connection) -> None:
+def test_E02_E23_a_foreign_key_to_another_visibility_is_checked_before_the_row_it_points_to(
+    catalog: Connection,
+) -> None:
     """The check answers first, the same for what exists and what does not."""
     assert not rows(
         catalog,
@@ -210,7 +212,7 @@ def test_a_foreign_key_to_another_visibility_is_checked_before_the_row_it_points
     )
 
 
-def test_no_statistics_are_kept_on_what_tenants_write_freely(catalog: Connection) -> None:
+def test_E06_no_statistics_are_kept_on_what_tenants_write_freely(catalog: Connection) -> None:
     """Statistics span all tenants and show in EXPLAIN estimates."""
     kept = rows(
         catalog,
@@ -227,11 +229,11 @@ def test_no_statistics_are_kept_on_what_tenants_write_freely(catalog: Connection
 # Policies
 
 
-def test_a_policy_is_about_one_command(catalog: Connection) -> None:
+def test_D01_a_policy_is_about_one_command(catalog: Connection) -> None:
     assert not rows(catalog, "select polname::text from pg_policy where polcmd = '*'")
 
 
-def test_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence_or_over(catalog: Connection) -> None:
+def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence_or_over(catalog: Connection) -> None:
     found = rows(
         catalog,
         "select polname::text, polroles = array['rag_owner'::regrole::oid] from pg_policy where polcmd in ('w', 'd')",
@@ -259,7 +261,7 @@ def test_no_policy_is_for_everyone(catalog: Connection) -> None:
 
 
 @pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert")])
-def test_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, command: str, privilege: str) -> None:
+def test_D04_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, command: str, privilege: str) -> None:
     """A fence is restrictive, for readers (all groups but the auditors are readers) and asks for the tenant."""
     assert not rows(
         catalog,
@@ -278,7 +280,7 @@ def test_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, comm
     )
 
 
-def test_functions_in_policies_are_stable(catalog: Connection) -> None:
+def test_B06_C05_functions_in_policies_are_stable(catalog: Connection) -> None:
     """An immutable one would be folded into a cached plan, with somebody's tenant in it."""
     assert set(
         rows(
@@ -302,7 +304,7 @@ def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> No
 # Views and functions
 
 
-def test_every_view_reads_with_the_rights_of_the_caller(catalog: Connection) -> None:
+def test_C01_every_view_reads_with_the_rights_of_the_caller(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select oid::regclass::text from pg_class where relkind = 'v'"
@@ -311,7 +313,7 @@ def test_every_view_reads_with_the_rights_of_the_caller(catalog: Connection) -> 
     )
 
 
-def test_definer_functions_are_the_listed_ones(catalog: Connection) -> None:
+def test_C03_definer_functions_are_the_listed_ones(catalog: Connection) -> None:
     assert (
         set(
             rows(
@@ -324,7 +326,7 @@ def test_definer_functions_are_the_listed_ones(catalog: Connection) -> None:
     )
 
 
-def test_a_function_finds_names_only_where_nobody_else_can_put_them(catalog: Connection) -> None:
+def test_C04_C05_a_function_finds_names_only_where_nobody_else_can_put_them(catalog: Connection) -> None:
     """Its path is pinned and ends in pg_temp, or its body was parsed when it was created."""
     assert not rows(
         catalog,
@@ -335,7 +337,7 @@ def test_a_function_finds_names_only_where_nobody_else_can_put_them(catalog: Con
     )
 
 
-def test_names_in_parsed_bodies_are_the_stores_or_the_servers_own(catalog: Connection) -> None:
+def test_C06_names_in_parsed_bodies_are_the_stores_or_the_servers_own(catalog: Connection) -> None:
     """Nothing of the schema public, say, was found when they were created."""
     assert not rows(
         catalog,
@@ -346,7 +348,7 @@ def test_names_in_parsed_bodies_are_the_stores_or_the_servers_own(catalog: Conne
     )
 
 
-def test_an_operator_planted_before_the_install_is_not_found(server: Server) -> None:
+def test_C06_an_operator_planted_before_the_install_is_not_found(server: Server) -> None:
     """It fits better than the server's own: numeric against integer, which there is none for."""
     database = server.create()
     with database.connect(SUPERUSER) as connection:
@@ -366,7 +368,7 @@ def test_an_operator_planted_before_the_install_is_not_found(server: Server) -> 
     assert used == []
 
 
-def test_public_may_execute_nothing(catalog: Connection) -> None:
+def test_C03_public_may_execute_nothing(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select p.oid::regprocedure::text from pg_proc p"
@@ -375,7 +377,7 @@ def test_public_may_execute_nothing(catalog: Connection) -> None:
     )
 
 
-def test_no_function_is_leakproof(catalog: Connection) -> None:
+def test_E10_no_function_is_leakproof(catalog: Connection) -> None:
     """It would be handed rows before the policy is asked."""
     assert not rows(
         catalog,
@@ -400,7 +402,7 @@ def test_administration_is_the_owners(catalog: Connection) -> None:
 # Grants and roles
 
 
-def test_nobody_may_change_or_remove_rows(catalog: Connection) -> None:
+def test_C07_C08_C09_nobody_may_change_or_remove_rows(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select c.oid::regclass::text, a.grantee::regrole::text, a.privilege_type"
@@ -430,7 +432,7 @@ def test_columns_that_are_granted_are_not_generated(catalog: Connection) -> None
     )
 
 
-def test_only_the_stores_roles_have_grants(catalog: Connection) -> None:
+def test_C15_only_the_stores_roles_have_grants(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select c.oid::regclass::text, a.grantee from pg_class c cross join lateral aclexplode(relacl) a"
@@ -439,7 +441,7 @@ def test_only_the_stores_roles_have_grants(catalog: Connection) -> None:
     )
 
 
-def test_no_privilege_waits_for_objects_to_come(catalog: Connection) -> None:
+def test_C15_no_privilege_waits_for_objects_to_come(catalog: Connection) -> None:
     assert not rows(catalog, "select defaclrole::regrole::text, defaclacl::text from pg_default_acl")
 
 
@@ -451,7 +453,7 @@ def test_no_runtime_role_reaches_the_side_tables(catalog: Connection) -> None:
     )
 
 
-def test_nobody_logs_in_as_a_role_of_the_store_and_none_is_above_the_wall(catalog: Connection) -> None:
+def test_B02_B03_nobody_logs_in_as_a_role_of_the_store_and_none_is_above_the_wall(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select rolname::text from pg_roles where rolname like 'rag\\_%'"
@@ -471,7 +473,7 @@ def test_groups_lead_to_no_role_beyond_reading(catalog: Connection) -> None:
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_a_login_reaches_only_its_groups(catalog: Connection, login: str) -> None:
+def test_B03_B04_a_login_reaches_only_its_groups(catalog: Connection, login: str) -> None:
     reachable = rows(
         catalog,
         "select rolname::text from pg_roles where pg_has_role(%s, oid, 'member') and rolname <> %s",
@@ -483,7 +485,7 @@ def test_a_login_reaches_only_its_groups(catalog: Connection, login: str) -> Non
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_a_login_creates_nothing(catalog: Connection, login: str) -> None:
+def test_C06_C14_a_login_creates_nothing(catalog: Connection, login: str) -> None:
     assert not rows(
         catalog,
         "select nspname::text from pg_namespace where has_schema_privilege(%s, oid, 'create')",

@@ -122,7 +122,7 @@ def plan(connection: Connection, options: str, table: str, condition: str, value
 
 
 @pytest.mark.parametrize(("table", "condition", "hidden", "absent"), HIDDEN)
-def test_running_a_query_does_not_tell_whether_a_hidden_row_matches(
+def test_E05_running_a_query_does_not_tell_whether_a_hidden_row_matches(
     northwind: Connection, table: str, condition: str, hidden: str, absent: str
 ) -> None:
     """No count of rows removed, no part of the plan that ran or did not: filters meet the tenant first (E05)."""
@@ -153,17 +153,35 @@ def test_running_a_query_does_not_tell_whether_a_hidden_row_matches(
         ("rag.approval", "note = %s", "hidden note"),
     ],
 )
-def test_an_estimate_does_not_tell_what_hidden_rows_hold(
+def test_E06_an_estimate_does_not_tell_what_hidden_rows_hold(
     analyzed: Connection, table: str, condition: str, hidden: str
 ) -> None:
-    """Statistics span all tenants: none are kept on what tenants write (E06)."""
-    estimates = {
-        re.sub(r"cost=\S+", "", plan(analyzed, "costs", table, condition, value)) for value in (hidden, "absent")
-    }
-    assert len(estimates) == 1
+    """Statistics span all tenants: none are kept on what tenants write."""
+    assert estimate(analyzed, table, condition, hidden) == estimate(analyzed, table, condition, "absent")
 
 
-def test_statistics_themselves_are_hidden(analyzed: Connection) -> None:
+@pytest.mark.xfail(strict=True, reason="plans need the statistics of keys, and they span all tenants")
+@pytest.mark.parametrize(
+    ("table", "condition", "hidden"),
+    [
+        ("rag.version", "document_id = %s", "bulk"),
+        ("rag.version", "document_id between 'b' and %s", "bulz"),
+        ("rag.packet_source", "document_id = %s", "HOLD-7"),
+        ("rag.version", "tenant = %s", "acme"),
+    ],
+)
+def test_E06_not_promised_an_estimate_does_not_tell_which_identifiers_are_frequent(
+    analyzed: Connection, table: str, condition: str, hidden: str
+) -> None:
+    assert estimate(analyzed, table, condition, hidden) == estimate(analyzed, table, condition, "absent")
+
+
+def estimate(connection: Connection, table: str, condition: str, value: str) -> str:
+    """The plan with the numbers of rows that the planner expects, without its costs."""
+    return re.sub(r"cost=\S+", "", plan(connection, "costs", table, condition, value))
+
+
+def test_E08_statistics_themselves_are_hidden(analyzed: Connection) -> None:
     assert analyzed.execute("select from pg_stats where schemaname like 'rag%'").fetchall() == []
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         analyzed.execute("select from pg_statistic")

@@ -119,7 +119,7 @@ def test_a_binding_that_falls_back_to_public_is_noticed(sessions: Sessions, prob
         assert wall.first_difference(sessions, probed) == "tables, northwind_curator as acme"
 
 
-def test_a_binding_to_the_current_user_is_noticed(sessions: Sessions, probed: Probe) -> None:
+def test_B07_a_binding_to_the_current_user_is_noticed(sessions: Sessions, probed: Probe) -> None:
     """Inside the definer function that is its owner, who is bound to nothing."""
     by_current_user = (
         "return (select m.tenant from rag_auth.membership m"

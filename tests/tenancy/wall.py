@@ -302,6 +302,8 @@ WRITES: dict[str, LiteralString] = {
 BINDINGS: dict[str, tuple[LiteralString, ...]] = {
     "local setting": ("set local rag.tenant = 'acme'",),
     "session setting": ("set rag.tenant = 'acme'",),
+    "setting in a block": ("do $$ begin set local rag.tenant = 'acme'; end $$",),
+    "setting of the login": ("alter role current_user set rag.tenant = 'acme'",),
     "a tenant that does not exist": ("set local rag.tenant = 'nowhere'",),
     "spaces": ("set local rag.tenant = ' acme'",),
     "capitals": ("set local rag.tenant = 'ACME'",),
@@ -331,6 +333,9 @@ BINDINGS: dict[str, tuple[LiteralString, ...]] = {
 
 # A switch in the middle of one statement.
 SWITCHES: dict[str, LiteralString] = {
+    "after a row that needs no tenant": (
+        "select tenant from rag.version where tenant = 'public' or set_config('rag.tenant', 'acme', true) is not null"
+    ),
     "in where": "select tenant from rag.version where set_config('rag.tenant', 'acme', true) is not null",
     "in from": (
         "select v.tenant from (select set_config('rag.tenant', 'acme', true) offset 0) s, rag.version v"
