@@ -72,6 +72,7 @@ as $$
 declare
   v_tenant constant text := rag_api._writable_tenant();
   v_stored jsonb;
+  v_wordless text;
 begin
   if p_question_id is null
     or octet_length(p_question_id) not between 1 and 200
@@ -100,6 +101,20 @@ begin
   values (v_tenant, p_question_id, p_version, p_content)
   on conflict on constraint contract_key do nothing;
   if found then
+    -- A space or a dash stands in every document: a clause that rests on it would be licensed by any of them.
+    select format('facts.%s.propositions.%s.quote', f.i - 1, p.i - 1) into v_wordless
+    from jsonb_array_elements(p_content -> 'facts') with ordinality as f(fact, i)
+    cross join lateral jsonb_array_elements(f.fact -> 'propositions') with ordinality as p(proposition, i)
+    where p.proposition ->> 'quote' !~ '\w'
+    order by f.i, p.i
+    limit 1;
+    if found then
+      raise exception using
+        errcode = 'RS030',
+        message = format('contract "%s" version %s is invalid: %s: must have a letter or a digit',
+          p_question_id, p_version, v_wordless),
+        column = v_wordless;
+    end if;
     perform rag_api._declare_attributes(array(select jsonb_array_elements_text(p_content -> 'case')));
     return 'new';
   end if;

@@ -343,6 +343,12 @@ CONTRACTS = [
         7,
         "facts.0.propositions.0.clauses: must be a list of at least one licensed clause",
     ),
+    contract(
+        "a proposition without a letter",
+        FACT.replace("quote: q", "quote: ' - '"),
+        7,
+        "facts.0.propositions.0.quote: must have a letter or a digit",
+    ),
     # A contract declares a fact where its propositions stand; nothing else can name one. The nearest mistakes:
     contract(
         "a fact required beside the facts",
