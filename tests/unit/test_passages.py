@@ -243,6 +243,7 @@ COUNTERS: dict[str, Counter] = {
 
 @settings(deadline=None, max_examples=100)
 @given(body=bodies, settings_=sizes)
+@example(body="word\n\n# e\u0301\n\nword", settings_=(1, 1))
 def test_any_markdown_is_covered_in_order_within_the_limit_and_by_its_structure(
     body: str, settings_: tuple[int, int]
 ) -> None:
