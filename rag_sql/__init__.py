@@ -18,6 +18,7 @@ from rag_sql._audit_model import (
     Held,
 )
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
+from rag_sql._evaluation import CaseFinding, EvaluatedCase, Evaluation, StageVerdict, evaluate
 from rag_sql._models import (
     Approval,
     Claim,
@@ -58,6 +59,7 @@ __all__ = [
     "AuditVerdict",
     "AuditedSentence",
     "Candidate",
+    "CaseFinding",
     "Change",
     "CheckCount",
     "Checker",
@@ -68,6 +70,8 @@ __all__ = [
     "Decision",
     "DraftRequest",
     "Drafter",
+    "EvaluatedCase",
+    "Evaluation",
     "Evidence",
     "EvidenceStore",
     "Finding",
@@ -81,6 +85,7 @@ __all__ = [
     "Review",
     "Source",
     "Span",
+    "StageVerdict",
     "Tenant",
     "Trace",
     "TraceFinding",
@@ -89,6 +94,7 @@ __all__ = [
     "audit_answer",
     "draft",
     "errors",
+    "evaluate",
     "from_code_points",
     "outline",
     "resolve_selector",

@@ -297,7 +297,10 @@ class _Cutter:
         for part in block.parts or self._cut_text(block):
             found = True
             if not block.parts:
-                part.size = self._count(self._body[part.start : part.end])
+                text = self._body[part.start : part.end]
+                if text.isspace():
+                    continue  # it would open a passage, whose headings were those above it and not above what follows
+                part.size = self._count(text)
             self._place(part)
         return found
 

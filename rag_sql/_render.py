@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_sql._admin import TenantRow
+from rag_sql._evaluation import STAGES, Evaluation, StageVerdict
 from rag_sql._install import Status
 from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Trace, Verdict
 from rag_sql._rows import (
@@ -150,6 +151,30 @@ def trace_stages(console: Console, candidates: Sequence[TraceCandidate], passage
             style="" if passage.label else "red",
         )
     console.print(table)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def evaluation(console: Console, found: Evaluation) -> None:
+    """Cases by stage, what was lost or wrong in each, and how many of each verdict there are at each stage."""
+    table = _table("", "case", "kind", *map(_words, STAGES))
+    for case in found.cases:
+        _row(table, case.case_id, case.kind, *map(_words, case.stages.values()))
+    console.print(table)
+    if any(case.findings for case in found.cases):
+        table = _table("not as expected", "case", "stage", "finding", "passage", "what")
+        for case in found.cases:
+            for row in case.findings:
+                _row(table, case.case_id, _words(row.stage), _words(row.finding), ", ".join(row.passages), row.detail)
+        console.print(table)
+    table = _table("cases", "stage", *map(_words, StageVerdict))
+    for stage, counts in found.totals().items():
+        _row(table, _words(stage), *counts.values())
+    console.print(table)
+    if found.unanswered:
+        _plain(console, f"no answer: {', '.join(found.unanswered)}")
 
 
 def trace_findings(console: Console, findings: Sequence[TraceFinding]) -> None:

@@ -120,6 +120,24 @@ DIAGNOSE_IDS = _statement(
     " p_citations => cast(:citations as text[]))"
 )
 
+PASSAGES_QUOTED = _statement(
+    "select n.name, p.tenant, count(*) filter (where position(n.quote in p.text) > 0) as passages,"
+    " min(p.range_start) filter (where position(n.quote in p.text) > 0) as range_start,"
+    " min(p.range_end) filter (where position(n.quote in p.text) > 0) as range_end"
+    " from jsonb_to_recordset(cast(:named as jsonb))"
+    " as n(name text, tenant text, document_id text, version integer, quote text)"
+    " join rag_api.passage p on p.document_id = n.document_id and p.version = n.version"
+    " and p.tenant = coalesce(n.tenant, p.tenant) group by n.name, p.tenant order by n.name, p.tenant"
+)
+
+ELIGIBLE_AMONG = _statement(
+    "select e.tenant, e.document_id, e.version"
+    " from rag_api.eligibility(p_case_facts => cast(:case_facts as jsonb)) as e"
+    " join (select distinct tenant, document_id, version from jsonb_to_recordset(cast(:places as jsonb))"
+    " as p(tenant text, document_id text, version integer)) as p using (tenant, document_id, version)"
+    " where e.eligible"
+)
+
 TRACES = _statement(
     "select trace_id::text, packet_id::text, question_id, outcome, missing, budget, model, prompt_version, citations,"
     " verdict, recorded_at, recorded_by from rag_api.trace"

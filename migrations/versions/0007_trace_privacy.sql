@@ -1,5 +1,6 @@
 -- What traces keep and how long: a contract says what of queries and answers, a tenant for how long; what an audit said of an
 -- answer and how long each stage took stand in the trace. What stands is kept without end and without its query, as before.
+-- And a proposition has a letter or a digit: one without stands in any document.
 
 create or replace function rag.contract_problems(
   p_content jsonb
@@ -81,6 +82,10 @@ begin atomic
   union all
   select 'decision.never_say', 'must be a list of at least one sentence that would state the decision'
     from decision d where jsonb_typeof(d.value) = 'object' and not exists (select from statement)
+  union all
+  -- A space or a dash stands in every document: a clause that rests on it would be licensed by any of them.
+  select path || '.quote', 'must have a letter or a digit'
+    from proposition where value ->> 'quote' <> '' and value ->> 'quote' !~ '\w'
   union all
   select 'keep', 'must be text, digest or none: what traces keep of queries and answers'
     where jsonb_typeof(p_content) = 'object' and p_content ? 'keep'

@@ -125,6 +125,10 @@ begin atomic
   select 'decision.never_say', 'must be a list of at least one sentence that would state the decision'
     from decision d where jsonb_typeof(d.value) = 'object' and not exists (select from statement)
   union all
+  -- A space or a dash stands in every document: a clause that rests on it would be licensed by any of them.
+  select path || '.quote', 'must have a letter or a digit'
+    from proposition where value ->> 'quote' <> '' and value ->> 'quote' !~ '\w'
+  union all
   select 'keep', 'must be text, digest or none: what traces keep of queries and answers'
     where jsonb_typeof(p_content) = 'object' and p_content ? 'keep'
       and p_content -> 'keep' not in ('"text"', '"digest"', '"none"')

@@ -109,10 +109,17 @@ def documents(draw: st.DrawFn) -> list[Json]:
     return drawn
 
 
+def has_letter(quote: str) -> bool:
+    """Whether a quotation can be a proposition, without a doubt: letters with a case are letters everywhere."""
+    return any(unicodedata.category(character) in {"Lu", "Ll"} for character in quote)
+
+
 @st.composite
 def contracts(draw: st.DrawFn, quotes: Sequence[str] = (), facts: Sequence[str] = ()) -> Json:
     """The content of a contract; some of its propositions and facts are those of the documents."""
-    some_quote = st.one_of(st.sampled_from(quotes), texts) if quotes else texts
+    quotes = list(filter(has_letter, quotes))
+    some_text = texts.filter(has_letter)
+    some_quote = st.one_of(st.sampled_from(quotes), some_text) if quotes else some_text
     some_fact = st.one_of(st.sampled_from(facts), identifiers) if facts else identifiers
     return {
         "case": draw(st.lists(identifiers, max_size=3, unique=True)),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.types.json import Jsonb
 
 from rag_sql import Decision, draft, errors
+from rag_sql import outline as cut_by_structure
 from tests.api.strategies import ON_SERVER, characters
 from tests.conftest import Database
+from tests.unit.test_passages import bodies, large, sizes
 
 RULE = "Submit travel receipts within 14 days. "
 EXCEPTION = "For international travel the limit is 21 days. "
@@ -231,3 +235,36 @@ def test_every_passage_is_its_range_of_the_body_and_together_they_are_the_body(
         ).fetchall()
         connection.rollback()
     assert found == [(start, end, body[start:end], True, True) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def check_passages(database: Database, body: str, outlined: list[dict[str, Any]]) -> None:
+    """Load a body and read its passages: each is its range of the body, and together they are all of it, once."""
+    with database.connect("acme_curator") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        connection.execute(
+            "select rag_api.load_documents(p_documents => %s)",
+            [Jsonb([{"id": "CUT", "version": 1, "body": body, "outline": outlined}])],
+        )
+        found = connection.execute(
+            "select range_start, range_end, text, sha256(rag.utf8(text)) = text_sha256"
+            " from rag_api.passage where document_id = 'CUT' order by range_start"
+        ).fetchall()
+        connection.rollback()
+    assert [(start, end) for start, end, _, _ in found] == list(
+        pairwise([0, *([part["end"] for part in outlined] or [len(body)])])
+    )
+    assert all(text == body[start:end] and hashed for start, end, text, hashed in found)
+    assert "".join(text for _, _, text, _ in found) == body
+
+
+@ON_SERVER
+@given(body=bodies.filter(bool), sizes=sizes)
+def test_any_markdown_that_is_loaded_is_its_passages(shared_store: Database, body: str, sizes: tuple[int, int]) -> None:
+    target, limit = sizes
+    check_passages(shared_store, body, cut_by_structure(body, target=target, limit=limit))
+
+
+def test_the_largest_body_that_is_loaded_is_its_passages(shared_store: Database) -> None:
+    body = large()
+    assert 10_000_000 < len(body.encode()) <= 10 * 1024 * 1024
+    check_passages(shared_store, body, cut_by_structure(body, count=lambda text: len(text) // 6))

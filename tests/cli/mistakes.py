@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rag_sql import _resources
 from rag_sql._embedded import SUPERUSER
 from tests.conftest import QUESTION
 
@@ -20,6 +21,7 @@ MISSING = "Load the missing evidence, decide again and record a new packet."
 LIST = "List the tenants and their logins: rag-sql tenant list"
 FULL_CLAIM = "A claim has text, fact, tenant, document_id, version and span_id, and nothing else."
 REPEAT = "What was not committed is not stored. When the server answers again, look what is there, and repeat."
+EVALUATION = _resources.find("seed") / "travel" / "evaluation.yaml"
 BODY = "body: must be a text of 1 byte to 10 MiB"
 VERSION = "version: must be a whole number from 1 to 2147483647"
 
@@ -340,6 +342,12 @@ CONTRACTS = [
         FACT.replace("        clauses: [c]\n", ""),
         7,
         "facts.0.propositions.0.clauses: must be a list of at least one licensed clause",
+    ),
+    contract(
+        "a proposition without a letter",
+        FACT.replace("quote: q", "quote: ' - '"),
+        7,
+        "facts.0.propositions.0.quote: must have a letter or a digit",
     ),
     # A contract declares a fact where its propositions stand; nothing else can name one. The nearest mistakes:
     contract(
@@ -787,4 +795,178 @@ ADMINISTRATION = [
     ),
 ]
 
-MISTAKES = [*DOCUMENTS, *SPANS, *CONTRACTS, *QUESTIONS, *PACKETS, *ADMINISTRATION]
+
+def evaluation(
+    what: str, text: str, line: int, reason: str, hint: str = "", sqlstate: str | None = None, **rest: Any
+) -> Mistake:
+    """An evaluation set that is refused."""
+    return Mistake(
+        what,
+        "eval {file} -t acme",
+        "FileRefused",
+        sqlstate,
+        f"{{file}}:{line}: {reason}",
+        hint,
+        line=line,
+        text=text,
+        name="e.yaml",
+        login="acme_reader",
+        **rest,
+    )
+
+
+def a_case(*lines: str, question: str = QUESTION, facts: str = "{model: G2, firmware: 2.4.1}") -> str:
+    """A set with one case; what is put after it begins on line 9."""
+    return (
+        "passages:\n"
+        "  hold: {document: HOLD-7, version: 2, quote: While an audit hold is active}\n"
+        "cases:\n"
+        "  - id: a\n"
+        f"    question: {question}\n"
+        "    query: telemetry hold rollback\n"
+        f"    case: {facts}\n"
+        "    required: [hold]\n" + "".join(f"    {line}\n" for line in lines)
+    )
+
+
+KEYS = (
+    "The keys are: id, question, query, outcome, kind, contract_version, case, required, forbidden, answer, k, budget,"
+    " neighbours."
+)
+COVERED = "outcome: SufficientForTemplate"
+OUTCOMES = "SufficientForTemplate, AskForEvidence, NeedsDecision, UnsupportedQuestion"
+WITHIN = "Copy it character by character from within one passage, as much as stands there alone."
+
+EVALUATIONS = [
+    Mistake(
+        "a set that is not there",
+        "eval nowhere.yaml -t acme",
+        "FileRefused",
+        None,
+        "nowhere.yaml: cannot be read: No such file or directory",
+    ),
+    evaluation("a set that is a list", "- id: a\n", 1, "an evaluation set must be a mapping"),
+    evaluation("a set without cases", "k: 2\n", 1, "cases is missing"),
+    evaluation("a set of no case", "k: 2\ncases: []\n", 2, "cases must be a list of at least one"),
+    evaluation(
+        "an expectation that is misspelt", a_case(COVERED, "forbiden: [hold]"), 10, "forbiden is no key here", KEYS
+    ),
+    evaluation(
+        "an expectation left empty",
+        a_case(COVERED, "forbidden:"),
+        10,
+        "forbidden has no value",
+        "Give it one, or leave the key out.",
+    ),
+    evaluation("a case without an outcome", a_case(), 4, "outcome is missing"),
+    evaluation("an outcome that is none", a_case("outcome: Sufficient"), 9, f"'Sufficient' is none of: {OUTCOMES}"),
+    evaluation(
+        "a case that needs nothing",
+        a_case(COVERED).replace("    required: [hold]\n", ""),
+        4,
+        "required is missing",
+        "Name the passages that the answer needs.",
+    ),
+    evaluation(
+        "a name of no passage", a_case(COVERED, "forbidden: [old]"), 10, "'old' names no passage", "There are: hold."
+    ),
+    evaluation(
+        "a citation of what is not required",
+        a_case(COVERED, "answer:", "  cites: [hold, other]"),
+        11,
+        "'other' is not among the required passages",
+        "There are: hold.",
+    ),
+    evaluation(
+        "a verdict that the audit does not know",
+        a_case(COVERED, "answer:", "  audit: accepted"),
+        11,
+        "'accepted' is none of: contradicted, unsupported, unknown_citation, uncited, review, unchecked, no_finding",
+    ),
+    evaluation("a K that is no number", a_case(COVERED, "k: few"), 10, "k must be a whole number"),
+    evaluation(
+        "passages for an unsupported question",
+        a_case("outcome: UnsupportedQuestion"),
+        8,
+        "nothing is retrieved for an unsupported question, so required expects nothing",
+    ),
+    evaluation(
+        "a case twice",
+        a_case(COVERED) + a_case(COVERED).partition("cases:\n")[2],
+        10,
+        "the id 'a' stands more than once",
+    ),
+    evaluation(
+        "a passage by a quotation that stands nowhere",
+        a_case(COVERED).replace("While", "Once"),
+        2,
+        "hold: the quotation stands in no passage of version 2 of HOLD-7",
+        WITHIN,
+    ),
+    evaluation(
+        "a passage of another tenant's version",
+        a_case(COVERED).replace("HOLD-7, version: 2", "PRIVATE, version: 1"),
+        2,
+        "hold: there is no version 1 of PRIVATE that acme can see",
+    ),
+    evaluation(
+        "a case that lacks a fact",
+        a_case(COVERED, facts="{model: G2}"),
+        4,
+        "case 'a': the case does not fit the contract: attribute \"firmware\" is not stated",
+        "The contract's case attributes are: model, firmware.",
+        sqlstate="RS011",
+    ),
+    evaluation(
+        "a case of a contract version that is not there",
+        a_case(COVERED, "contract_version: 9"),
+        4,
+        f"case 'a': contract \"{QUESTION}\" has no version 9",
+        "List the versions: select * from rag_api.contract;",
+        sqlstate="RS012",
+    ),
+    evaluation(
+        "a case with a K of zero",
+        a_case(COVERED, "k: 0"),
+        4,
+        "case 'a': K must be from 1 to 1000, not 0",
+        sqlstate="RS010",
+    ),
+    evaluation(
+        "a case with a budget of nothing",
+        a_case(COVERED, "budget: 0"),
+        4,
+        "case 'a': the budget must be from 1 to 10000000 tokens, neighbours from 0 to 10, candidates from 0 to 1000",
+        sqlstate="RS010",
+    ),
+    *(
+        Mistake(
+            what,
+            f"eval {EVALUATION} -t acme --answers {{file}}",
+            "FileRefused",
+            None,
+            f"{{file}}:{line}: {reason}",
+            line=line,
+            text=text,
+            name="a.jsonl",
+        )
+        for what, text, line, reason in (
+            ("answers that are not JSON", "no\n", 1, "not JSON: Expecting value: line 1 column 1 (char 0)"),
+            ("an answer to no case", '{"id": "x", "answer": "It is."}\n', 1, "no case has the id 'x'"),
+            (
+                "two answers to a case",
+                '{"id": "too-late", "answer": "a"}\n\n{"id": "too-late", "answer": "b"}\n',
+                3,
+                "the case 'too-late' has more than one answer",
+            ),
+            (
+                "an answer that is no text",
+                '{"id": "too-late", "answer": null}\n',
+                1,
+                "a line must be an object with the keys id and answer, both texts",
+            ),
+        )
+    ),
+]
+
+MISTAKES = [*DOCUMENTS, *SPANS, *CONTRACTS, *QUESTIONS, *PACKETS, *EVALUATIONS, *ADMINISTRATION]

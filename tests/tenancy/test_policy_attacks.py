@@ -69,7 +69,7 @@ def test_D08_no_asserted_text_makes_a_policy_fail_with_a_row_in_its_message(spen
 def test_D09_no_policy_reads_a_table(catalog: Connection) -> None:
     """None recurses and none races with a change of what it reads: it asks a function, once a statement.
 
-    But for the owner's, who removes traces: they read how long a tenant keeps them, and a trigger asks again for each row.
+    But for the owner's, who removes traces: they read how long a tenant keeps them, and a trigger asks again.
     """
     assert not catalog.execute(
         "select polname from pg_policy join pg_depend on classid = 'pg_policy'::regclass and objid = pg_policy.oid"

@@ -92,8 +92,9 @@ def begins_inside_a_character(body: str, position: int) -> bool:
     if not 0 < position < len(body):
         return False
     before, after = body[position - 1], body[position]
-    halves_of_flags = re.search("[\U0001f1e6-\U0001f1ff]*$", body[:position])
-    assert halves_of_flags
+    halves_of_flags = 0
+    while halves_of_flags < position and "\U0001f1e6" <= body[position - halves_of_flags - 1] <= "\U0001f1ff":
+        halves_of_flags += 1
     return (
         unicodedata.category(after).startswith("M")
         or "\u200d" in (before, after)
@@ -101,7 +102,7 @@ def begins_inside_a_character(body: str, position: int) -> bool:
         or "\U0001f3fb" <= after <= "\U0001f3ff"
         or "\U000e0020" <= after <= "\U000e007f"
         or before + after == "\r\n"
-        or ("\U0001f1e6" <= after <= "\U0001f1ff" and len(halves_of_flags[0]) % 2 == 1)
+        or ("\U0001f1e6" <= after <= "\U0001f1ff" and halves_of_flags % 2 == 1)
     )
 
 
@@ -174,11 +175,31 @@ leaves = st.one_of(
     headings,
     st.builds(lambda text, fence: f"{fence}sh\n{text}\n{fence}", prose, st.sampled_from(["```", "~~~~"])),
     st.just("```\nnever closed"),
-    prose.map(lambda text: indented(text, "    ")),
-    prose.map(lambda text: f"<div>\n{text}\n</div>"),
+    st.builds(indented, prose, st.sampled_from(["    ", "\t", " \t"])),
+    st.builds(
+        lambda text, around: around[0] + text + around[1],
+        prose,
+        st.sampled_from(
+            [
+                ("<div>\n", "\n</div>"),
+                ("<!-- ", " -->"),
+                ("<pre><code>\n\n# no heading\n\n", "\n</code></pre>"),
+                ("<table><tr><td>\n\n", "\n\n</td></tr></table>"),
+                ("<details>\n<summary>", "</summary>\n\n"),
+                ("<script>\n\n", ""),
+            ]
+        ),
+    ),
     st.builds(
         lambda rows: "\n".join(["| a | b |", "|---|---|", *rows]),
-        st.lists(st.lists(st.sampled_from(["x", "yy zz", "`q`"]), min_size=2, max_size=9).map("|".join), max_size=8),
+        st.lists(
+            st.lists(
+                st.sampled_from(["x", "yy zz", "`q`", "", "\t", "a\\|b", "\U0001f44d\U0001f3fd", "e\u0301"]),
+                min_size=2,
+                max_size=9,
+            ).map("|".join),
+            max_size=8,
+        ),
     ),
     st.just("[ref]: https://example.org/a 'A title'\n[other]: b"),
     st.sampled_from(["---", "***", "---\nid: x\n---", "\ufeff", "", " ", "\u2028"]),
@@ -190,6 +211,9 @@ blocks = st.recursive(
         st.lists(inner, min_size=1, max_size=5).map(
             lambda items: "\n".join(indented(item, "  ", "- ") for item in items)
         ),
+        st.lists(inner, min_size=1, max_size=3).map(
+            lambda items: "\n".join(indented(item, "\t", "*\t") for item in items)
+        ),
         st.lists(inner, min_size=1, max_size=4).map(
             lambda items: "\n\n".join(indented(item, "   ", "1. ") for item in items)
         ),
@@ -198,10 +222,13 @@ blocks = st.recursive(
     max_leaves=6,
 )
 bodies = st.builds(
-    lambda parts, between, end: between.join(parts).replace("\n", end),
+    # A body may end its lines in several ways, where it was put together from files.
+    lambda parts, between, ends: between.join(
+        part.replace("\n", ends[number % len(ends)]) for number, part in enumerate(parts)
+    ),
     st.lists(blocks, min_size=1, max_size=10),
-    st.sampled_from(["\n\n", "\n\n\n", "\n", "\n\n \n"]),
-    st.sampled_from(["\n", "\n", "\r\n", "\r"]),
+    st.sampled_from(["\n\n", "\n\n\n", "\n", "\n\n \n", "\r\n\r\n", "\n\t\n"]),
+    st.sampled_from([("\n",), ("\n",), ("\r\n",), ("\r",), ("\n", "\r\n", "\r")]),
 )
 sizes = st.tuples(st.integers(1, 60), st.integers(0, 60)).map(lambda pair: (pair[0], sum(pair)))
 COUNTERS: dict[str, Counter] = {
@@ -216,6 +243,7 @@ COUNTERS: dict[str, Counter] = {
 
 @settings(deadline=None, max_examples=100)
 @given(body=bodies, settings_=sizes)
+@example(body="word\n\n# e\u0301\n\nword", settings_=(1, 1))
 def test_any_markdown_is_covered_in_order_within_the_limit_and_by_its_structure(
     body: str, settings_: tuple[int, int]
 ) -> None:
@@ -506,6 +534,21 @@ def test_hostile_bodies_are_cut_with_bounded_effort(unit: str, monkeypatch: pyte
     body = unit * (size // len(unit))
     check(body, cut(body, count=count), LIMIT)
     assert counted <= 8 * size
+
+
+def large() -> str:
+    """10 MiB of everything: what makes it large is emoji, so that it is read in seconds."""
+    line = "\U0001f469\u200d\U0001f4bb e\u0301 " + "\U0001f600" * 60 + " 中文字。 naïve — word.\t"
+    unit = (
+        f"# Title\r\n\r\n{line * 40}\r\n\r\n- a\r\n  - {line * 8}\r\n\r\n| a | b |\r\n|---|---|\r\n| x | {line * 2} |"
+        f"\r\n\r\n```sh\r\n{line * 8}\r\n```\r\n\r\n<div>\r\n{line * 2}\r\n</div>\r\n\r\n"
+    )
+    return unit * (10 * 1024 * 1024 // len(unit.encode()))
+
+
+def test_the_largest_body_is_cut_like_any_other() -> None:
+    body = large()
+    check(body, cut(body), LIMIT)
 
 
 def test_lists_and_quotations_without_end_are_read_to_a_level() -> None:

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_sql._passages import cut
 from rag_sql._selectors import Unit, from_code_points, resolve_selector, selectors, to_code_points
 from rag_sql.errors import AmbiguousQuote, InvalidRequest, QuoteNotFound
+from tests.unit.test_passages import bodies as markdown
+from tests.unit.test_passages import large, sizes
 
 BODY = "A hold 😀 is a hold; e\u0301 is one letter.\r\nA hold ends."
 UNITS: list[Unit] = ["utf-16", "utf-8"]
@@ -52,6 +55,31 @@ def test_a_range_goes_to_units_and_back(unit: Unit, place: tuple[str, int, int])
     encoded = body.encode("utf-16-le" if unit == "utf-16" else "utf-8")
     width = 2 if unit == "utf-16" else 1
     assert encoded[first * width : last * width] == body[start:end].encode("utf-16-le" if unit == "utf-16" else "utf-8")
+
+
+@settings(deadline=None)
+@given(body=markdown, sizes=sizes)
+def test_the_passages_of_any_markdown_go_to_each_unit_and_to_selectors_and_back(
+    body: str, sizes: tuple[int, int]
+) -> None:
+    target, limit = sizes
+    for passage in cut(body, target=target, limit=limit):
+        start, end = passage.range_start, passage.range_end
+        if start == end:
+            continue  # of an empty body
+        position, quotation = selectors(body, start, end)
+        assert resolve_selector(body, position) == resolve_selector(body, quotation) == (start, end)
+        for unit in UNITS:
+            assert to_code_points(body, *from_code_points(body, start, end, unit), unit) == (start, end)
+
+
+def test_a_range_near_the_end_of_the_largest_body_goes_to_each_unit_and_to_selectors_and_back() -> None:
+    body = large()
+    start, end = len(body) - 3000, len(body) - 10
+    position, quotation = selectors(body, start, end)
+    assert resolve_selector(body, position) == resolve_selector(body, quotation) == (start, end)
+    for unit in UNITS:
+        assert to_code_points(body, *from_code_points(body, start, end, unit), unit) == (start, end)
 
 
 def test_units_of_a_browser_and_of_bytes() -> None:
