@@ -32,6 +32,7 @@ def test_pages_are_always_the_same(tmp_path: Path) -> None:
     assert len(set(pages[0])) == 20
 
 
+@pytest.mark.slow
 def test_loading(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "ARCHIVE", Path("nowhere"))
     rows = loading.measure(server, loading.Sizes(files=12, memory=(5,), repetitions=1))
@@ -46,6 +47,7 @@ def test_loading(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row.value for row in rows if not row.note)
 
 
+@pytest.mark.slow
 def test_traces(server: Server) -> None:
     rows = traces.measure(server, passages=200, questions=1)
     assert [row.what.partition(": ")[2] for row in rows] == [

@@ -105,12 +105,14 @@ def test_the_source_distribution_has_every_file_that_the_readme_shows(built: Pat
     assert links <= names
 
 
+@pytest.mark.slow
 def test_the_program_runs_what_is_in_the_wheel(installed: Path) -> None:
     where = [str(installed / "python"), "-P", "-c", "import rag_sql; print(rag_sql.__file__)"]
     printed = subprocess.run(where, cwd="/", check=True, capture_output=True, text=True).stdout
     assert Path(printed).is_relative_to(installed.parent)
 
 
+@pytest.mark.slow
 def test_the_demo_runs_from_the_wheel_outside_the_checkout(installed: Path, server: Server, tmp_path: Path) -> None:
     """Schema, migrations and seed are found inside the package."""
     result = subprocess.run(
@@ -124,6 +126,7 @@ def test_the_demo_runs_from_the_wheel_outside_the_checkout(installed: Path, serv
     assert "all hold" in result.stdout
 
 
+@pytest.mark.slow
 def test_every_block_of_the_readme_does_what_it_says(installed: Path, tmp_path: Path, homes: Path) -> None:
     """In order, as one session in an empty folder, with the wheel's programs and a server of the session's own.
 
