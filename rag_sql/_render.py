@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rag_sql._admin import TenantRow
+from rag_sql._admin import KeyRow, TenantRow
 from rag_sql._install import Status
 from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Trace, Verdict
 from rag_sql._rows import (
@@ -62,7 +62,16 @@ def tenants(console: Console, rows: Sequence[TenantRow]) -> None:
     """Tenants and their logins."""
     table = _table("", "tenant", "logins")
     for row in rows:
-        _row(table, row.tenant, ", ".join(row.logins))
+        logins = (f"{login} (only reads)" if login in row.read_only else login for login in row.logins)
+        _row(table, row.tenant, ", ".join(logins))
+    console.print(table)
+
+
+def keys(console: Console, rows: Sequence[KeyRow]) -> None:
+    """Keys of applications, without their secrets."""
+    table = _table("", "key", "login", "expires", "since")
+    for row in rows:
+        _row(table, row.key_id, row.login, _when(row.expires_at), _when(row.recorded_at))
     console.print(table)
 
 

@@ -93,11 +93,6 @@ def test_after_the_caller_commits_the_binding_is_gone_and_said_to_be(gateway: Da
             connection.commit()
             with pytest.raises(errors.BindingLost):
                 acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
-    with gateway.engine("acme_reader") as engine, Session(engine) as session:
-        with EvidenceStore(session).tenant("acme") as acme:
-            session.commit()
-            with pytest.raises(errors.BindingLost):
-                acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
 
 
 def test_a_tenant_object_is_of_no_use_after_its_block(gateway: Database) -> None:
