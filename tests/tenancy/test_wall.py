@@ -144,7 +144,7 @@ def test_without_a_tenant_only_public_is_seen(probed: Probe, session: str) -> No
     [
         ("acme_reader as acme", "acme"),
         ("northwind_reader as northwind", "northwind"),
-        ("pool as northwind", "northwind"),
+        ("service as northwind", "northwind"),
     ],
 )
 def test_a_reader_sees_its_own_tenant_and_public(probed: Probe, session: str, tenant: str) -> None:
@@ -224,7 +224,7 @@ def test_rows_are_added_only_by_those_who_write_for_the_tenant(probed: Probe, se
     writers = {
         "acme_curator as acme": "acme",
         "northwind_curator as northwind": "northwind",
-        "pool as northwind": "northwind",
+        "service as northwind": "northwind",
         "publisher as public": "public",
     }
     added = {victim for victim, state in probed["tables"][session][table]["adds"].items() if state == "ok"}

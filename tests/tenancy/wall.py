@@ -24,7 +24,7 @@ import json
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, LiteralString, Self
 
 import psycopg
@@ -32,7 +32,7 @@ from psycopg import sql
 
 from rag_sql._embedded import SUPERUSER
 from rag_sql._signing import TenantKey
-from tests.conftest import CASE, QUERY, QUESTION, Database
+from tests.conftest import CASE, QUERY, QUESTION, SERVICE_KEY, Database, add_key
 
 Cursor = psycopg.Cursor[Any]
 Connection = psycopg.Connection[Any]
@@ -42,16 +42,15 @@ Result = dict[str, Any]
 #: run-time login has, while a probe runs.
 EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "northwind_publisher": (("northwind",), ("rag_publisher",)),
-    "pool": ((), ("rag_curator",)),
     "forger": ((), ("rag_curator",)),
     "owner_key": ((), ()),
     "binder_key": ((), ()),
     "recorder_key": (("northwind",), ()),
 }
 
-#: Logins that sign for the tenant that they assert, and with what: the pool with its key, the forger with a secret that
-#: its own key does not have.
-SIGNERS = {"pool": TenantKey("00000000000a", bytes(range(32))), "forger": TenantKey("00000000000b", bytes(32))}
+#: Logins that sign for the tenant that they assert, and with what: the service with its key, the forger with a secret
+#: that its own key does not have.
+SIGNERS = {"service": SERVICE_KEY, "forger": TenantKey("00000000000b", bytes(32))}
 
 #: Logins of the probe that get a role, while it runs.
 KEYS = {"owner_key": "rag_owner", "binder_key": "rag_binder", "recorder_key": "rag_recorder"}
@@ -74,7 +73,7 @@ SESSIONS: tuple[tuple[str, str | None], ...] = (
     ("auditor", None),
     ("outsider", None),
     ("outsider", "acme"),
-    ("pool", "northwind"),
+    ("service", "northwind"),
     ("forger", "acme"),
 )
 
@@ -383,14 +382,7 @@ def prepare(database: Database) -> None:
                 connection.execute(sql.SQL("grant {} to {}").format(sql.Identifier(group), sql.Identifier(login)))
             for tenant in tenants:
                 connection.execute("select rag_auth.grant_tenant(%s, %s)", (tenant, login))
-        for login, key in SIGNERS.items():
-            secret = key.secret if login == "pool" else b"another"
-            connection.execute(
-                "insert into rag_auth.signing_key (key_id, login, inner_pad, outer_pad, expires_at)"
-                " select %s, %s, rag_auth.hmac_pad(s, 54), rag_auth.hmac_pad(s, 92), 'infinity'"
-                " from cast(%s as bytea) s",
-                (key.key_id, login, secret),
-            )
+        add_key(connection, "forger", replace(SIGNERS["forger"], secret=b"another"))
     for tenant, question, curator, reader, reviewer in (
         ("acme", "hold-question", "acme_curator", "acme_reader", "acme_reviewer"),
         ("northwind", "private-question", "northwind_curator", "northwind_reader", "northwind_curator"),
