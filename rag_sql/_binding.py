@@ -42,7 +42,7 @@ class Binding:
 
     def connection(self) -> sa.Connection:
         """The connection, for one call. Raises BindingLost when the transaction has ended, or the block has."""
-        if self._ended or not self._alive():
+        if self._ended or not (self._open() and (self._savepoint is None or self._savepoint.is_active)):
             raise BindingLost(
                 "the transaction in which the tenant was bound has ended",
                 hint="Open a new block: with store.tenant(...).",
@@ -52,10 +52,10 @@ class Binding:
     def end(self) -> None:
         """Put back what was bound before; a transaction that failed takes the binding along when it is rolled back."""
         self._ended = True
-        if self._alive() and not _failed(self._connection):
+        if self._open() and not _failed(self._connection):
             self._connection.execute(_statements.BIND, {"tenant": self._before})
 
-    def _alive(self) -> bool:
+    def _open(self) -> bool:
         """Whether the transaction in which the tenant was bound is still open and sound."""
         found = self._transaction
         return found is not None and self._connection.get_transaction() is found and found.is_active
@@ -84,6 +84,8 @@ class Binding:
                 raise
         self._connection = connection
         self._transaction = connection.get_transaction()
+        # A savepoint that is rolled back takes along what was bound inside it.
+        self._savepoint = connection.get_nested_transaction()
 
     def _assertion(self, connection: sa.Connection) -> str | None:
         """The tenant, with its signature for this transaction where there is a key."""

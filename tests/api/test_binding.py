@@ -273,6 +273,22 @@ def test_a_savepoint_that_is_rolled_back_does_not_lose_the_binding(gateway: Data
             assert acme.decide(QUESTION, query=QUERY, case=CASE, k=2).sufficient
 
 
+def test_a_savepoint_that_was_there_before_takes_the_binding_along(gateway: Database) -> None:
+    """Public alone could miss the tenant's own exception, so nothing is answered."""
+    with gateway.engine("acme_reader") as engine, engine.connect() as connection, Session(engine) as session:
+        connection.begin()
+        for bind in (connection, session):
+            savepoint = bind.begin_nested()
+            with EvidenceStore(bind).tenant("acme") as acme:
+                savepoint.rollback()
+                with pytest.raises(errors.BindingLost):
+                    acme.decide(QUESTION, query=QUERY, case=CASE, k=2)
+            savepoint = bind.begin_nested()
+            with EvidenceStore(bind).tenant("acme"):
+                savepoint.commit()
+            assert asserted(bind if isinstance(bind, sa.Connection) else bind.connection()) is None
+
+
 def test_a_failed_transaction_of_the_callers_is_left_to_the_caller(gateway: Database) -> None:
     with gateway.engine("acme_reader") as engine, engine.connect() as connection:
         with pytest.raises(errors.InvalidRequest), EvidenceStore(connection).tenant("acme") as acme:
