@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 from psycopg import sql
 
+from rag_sql._signing import TenantKey
 from rag_sql.errors import translate
 
 __all__ = [
     "GROUPS",
+    "KeyRow",
     "TenantRow",
+    "add_key",
     "add_tenant",
     "grant_tenant",
+    "list_keys",
     "list_tenants",
     "purge_traces",
+    "revoke_key",
     "revoke_tenant",
     "set_trace_retention",
 ]
@@ -34,11 +40,25 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class TenantRow:
-    """A tenant, the logins that may assert it, and how long it keeps traces (PostgreSQL's words; None: without end)."""
+    """A tenant, the logins that may assert it, and those among them that may only read.
+
+    `trace_retention` is how long it keeps traces, in PostgreSQL's words; None: without end.
+    """
 
     tenant: str
     logins: tuple[str, ...]
+    read_only: tuple[str, ...]
     trace_retention: str | None
+
+
+@dataclass(frozen=True)
+class KeyRow:
+    """A key with which an application signs for tenants, without its secret."""
+
+    key_id: str
+    login: str
+    expires_at: datetime
+    recorded_at: datetime
 
 
 @contextmanager
@@ -60,24 +80,27 @@ def list_tenants(engine: sa.Engine) -> list[TenantRow]:
         rows = connection.execute(
             sa.text(
                 "select t.tenant, array(select m.login from rag_auth.membership m where m.tenant = t.tenant"
-                " order by m.login), t.trace_retention::text from rag.tenant t order by t.tenant"
+                " order by m.login), array(select m.login from rag_auth.membership m where m.tenant = t.tenant"
+                " and not m.may_write order by m.login), t.trace_retention::text from rag.tenant t order by t.tenant"
             )
         ).all()
-    return [TenantRow(tenant, tuple(logins), retention) for tenant, logins, retention in rows]
+    return [TenantRow(tenant, tuple(logins), tuple(read_only), kept) for tenant, logins, read_only, kept in rows]
 
 
-def grant_tenant(engine: sa.Engine, tenant: str, login: str, groups: Sequence[str] = ()) -> None:
-    """Let a login assert a tenant, and have it join groups of the store.
+def grant_tenant(
+    engine: sa.Engine, tenant: str, login: str, groups: Sequence[str] = (), *, read_only: bool = False
+) -> None:
+    """Let a login assert a tenant, to write or only to read for it, and have it join groups of the store.
 
     Raises
     ------
     UnknownLogin
-        No such login or tenant, or row-level security does not hold the login.
+        No such login or tenant, or the login may act for none: row-level security does not hold it, or it audits.
     """
     with _as_owner(engine) as connection:
         connection.execute(
-            sa.text("select rag_auth.grant_tenant(p_tenant => :tenant, p_login => :login)"),
-            {"tenant": tenant, "login": login},
+            sa.text("select rag_auth.grant_tenant(p_tenant => :tenant, p_login => :login, p_may_write => :may_write)"),
+            {"tenant": tenant, "login": login, "may_write": not read_only},
         )
         connection.exec_driver_sql("reset role")
         join_groups(connection, login, groups)
@@ -139,3 +162,48 @@ def purge_traces(engine: sa.Engine, tenant: str) -> int:
             sa.text("select rag_auth.purge_traces(p_tenant => :tenant)"), {"tenant": tenant}
         ).scalar_one()
     return removed
+
+
+def add_key(engine: sa.Engine, login: str, days: int, groups: Sequence[str] = ()) -> tuple[TenantKey, datetime]:
+    """Make a key with which an application signs for any tenant as a login, and have the login join groups.
+
+    Returns
+    -------
+    TenantKey, datetime
+        The key, whose secret nothing shows again, and when it expires.
+
+    Raises
+    ------
+    UnknownLogin
+        No such login, or one that may act for no tenant.
+    InvalidRequest
+        Other than 1 to 3,650 days.
+    """
+    with _as_owner(engine) as connection:
+        row = connection.execute(
+            sa.text(
+                "select key_id, secret, expires_at from rag_auth.add_signing_key(p_login => :login, p_days => :days)"
+            ),
+            {"login": login, "days": days},
+        ).one()
+        connection.exec_driver_sql("reset role")
+        join_groups(connection, login, groups)
+    return TenantKey(row.key_id, row.secret), row.expires_at
+
+
+def list_keys(engine: sa.Engine) -> list[KeyRow]:
+    """All keys, by login, the newest last."""
+    with _as_owner(engine) as connection:
+        rows = connection.execute(
+            sa.text(
+                "select key_id, login, expires_at, recorded_at from rag_auth.signing_key"
+                " order by login, recorded_at, key_id"
+            )
+        ).all()
+    return [KeyRow(*row) for row in rows]
+
+
+def revoke_key(engine: sa.Engine, key_id: str) -> None:
+    """Take a key out of use, at once. Raises UnknownKey when there is none."""
+    with _as_owner(engine) as connection:
+        connection.execute(sa.text("select rag_auth.revoke_signing_key(p_key_id => :key_id)"), {"key_id": key_id})

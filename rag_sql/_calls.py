@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from rag_sql.errors import BindingLost, InvalidRequest, translate
+from rag_sql._binding import Binding
+from rag_sql.errors import InvalidRequest, translate
 
 __all__ = ["Calls", "whole_number"]
 
@@ -16,24 +17,14 @@ __all__ = ["Calls", "whole_number"]
 class Calls:
     """A transaction in which a tenant is bound."""
 
-    def __init__(self, connection: sa.Connection, current: Any, name: str | None) -> None:
-        self._connection = connection
-        self._current = current
-        self._transaction = current()
-        self.name = name
-
-    def alive(self) -> bool:
-        """Whether the transaction in which the tenant was bound is still open and sound."""
-        return self._transaction is not None and self._current() is self._transaction and self._transaction.is_active
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self.name = binding.name
 
     def _rows(self, statement: sa.TextClause, **parameters: Any) -> list[dict[str, Any]]:
-        if not self.alive():
-            raise BindingLost(
-                "the transaction in which the tenant was bound has ended",
-                hint="Open a new block: with store.tenant(...).",
-            )
+        connection = self._binding.connection()
         with translate():
-            rows = self._connection.execute(statement, parameters).mappings().all()
+            rows = connection.execute(statement, parameters).mappings().all()
         return [dict(row) for row in rows]
 
     def _value(self, statement: sa.TextClause, **parameters: Any) -> Any:
@@ -44,7 +35,7 @@ class Calls:
     @contextmanager
     def savepoint(self) -> Iterator[Self]:
         """A block inside the transaction that is undone as a whole when it ends with an error."""
-        with self._connection.begin_nested():
+        with self._binding.connection().begin_nested():
             yield self
 
 

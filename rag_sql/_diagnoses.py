@@ -255,7 +255,7 @@ where c.relkind in ('r', 'p')
       and p.polcmd::text in ('*', case f.command when 'select' then 'r' else 'a' end)
       and p.polroles && array[0, to_regrole('rag_reader')::oid]
       and pg_get_expr(case when f.command = 'select' or p.polwithcheck is null then p.polqual else p.polwithcheck end,
-        p.polrelid) ~ 'rag_auth\\.(required_)?tenant\\('
+        p.polrelid) ~ 'rag_auth\\.(required_|write_)?tenant\\('
   )
 """
 
@@ -272,8 +272,8 @@ join pg_policy p on p.polrelid = c.oid
 cross join lateral (
   select string_agg(case r.oid when 0 then 'PUBLIC' else r.oid::regrole::text end, ', ') as grantees,
     bool_or(r.oid = 0) as everyone,
-    coalesce(pg_get_expr(p.polqual, c.oid) ~ 'rag_auth\\.(required_)?tenant\\(', true)
-      and coalesce(pg_get_expr(p.polwithcheck, c.oid) ~ 'rag_auth\\.(required_)?tenant\\(', true) as asks
+    coalesce(pg_get_expr(p.polqual, c.oid) ~ 'rag_auth\\.(required_|write_)?tenant\\(', true)
+      and coalesce(pg_get_expr(p.polwithcheck, c.oid) ~ 'rag_auth\\.(required_|write_)?tenant\\(', true) as asks
   from unnest(p.polroles) as r(oid)
   where r.oid = 0
     or r.oid::regrole::text not in ('rag_owner', 'rag_binder', 'rag_search', 'rag_auditor')

@@ -64,6 +64,8 @@ class _Context:
     ----------
     memberships : sequence of (login, tenant), or None
         None when the login that asks may not see them.
+    keys : sequence of (key id, login, whether it has expired)
+        Empty when the login that asks may not see them.
     """
 
     connection: sa.Connection
@@ -71,10 +73,11 @@ class _Context:
     asked: Sequence[str]
     embedded: bool
     memberships: Sequence[tuple[str, str]] | None
+    keys: Sequence[tuple[str, str, bool]]
     known: Sequence[str] = field(default_factory=lambda: _tables_with_policies())
 
     def rows(self, query: str) -> Sequence[tuple[str, str, str]]:
-        logins = {*self.asked, *(login for login, _ in self.memberships or ())}
+        logins = {*self.asked, *(m[0] for m in self.memberships or ()), *(login for _, login, _ in self.keys)}
         values = {"logins": sorted(logins), "asked": sorted(set(self.asked)), "known": self.known}
         used = {name: value for name, value in values.items() if f":{name}" in _diagnoses.START + query}
         return [
@@ -129,7 +132,7 @@ def examine(
         connection.exec_driver_sql(
             "set transaction read only; set local search_path = pg_catalog, pg_temp; set local jit = off"
         )
-        context = _Context(connection, engine, logins, embedded, _memberships(connection))
+        context = _Context(connection, engine, logins, embedded, *_proofs(connection))
         found: list[Finding] = []
         for check in _CHECKS:
             if strict or not check.strict_only:
@@ -149,23 +152,28 @@ def not_installed(database: str) -> Finding:
     return Finding("store-state", "error", f"database {database}", "holds no store", "rag-sql install")
 
 
-def _memberships(connection: sa.Connection) -> Sequence[tuple[str, str]] | None:
-    """Who is bound to which tenant, read as the owner; None when this login cannot act as it."""
-    installed, allowed = connection.execute(
+def _proofs(
+    connection: sa.Connection,
+) -> tuple[Sequence[tuple[str, str]] | None, Sequence[tuple[str, str, bool]]]:
+    """Who is bound to which tenant, and the keys, read as the owner; None when this login cannot act as it."""
+    installed, has_keys, allowed = connection.execute(
         sa.text(
-            "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-            " where n.nspname = 'rag_auth' and c.relname = 'membership'),"
+            "select coalesce(bool_or(c.relname = 'membership'), false),"
+            " coalesce(bool_or(c.relname = 'signing_key'), false),"
             " coalesce(pg_has_role(to_regrole('rag_owner')::oid, 'SET'), false)"
+            " from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'rag_auth'"
         )
     ).one()
     if not installed:
-        return []
+        return [], []
     if not allowed:
-        return None
+        return None, []
     connection.exec_driver_sql("set local role rag_owner")
     rows = connection.execute(sa.text("select login, tenant from rag_auth.membership order by login, tenant")).all()
+    keys = sa.text("select key_id, login, expires_at <= now() from rag_auth.signing_key order by key_id")
+    found = connection.execute(keys).all() if has_keys else []
     connection.exec_driver_sql("reset role")
-    return [(login, tenant) for login, tenant in rows]
+    return [(login, tenant) for login, tenant in rows], [(key_id, login, expired) for key_id, login, expired in found]
 
 
 def _tables_with_policies() -> list[str]:
@@ -184,7 +192,9 @@ def _unseen(context: _Context) -> Iterator[tuple[str, str, str]]:
                 " where datname = current_database()"
             )
         ).one()
-        problem = f"{login} may not see who is bound to which tenant: logins outside the groups were not examined"
+        problem = (
+            f"{login} may not see who is bound to which tenant: keys, and logins outside the groups, were not examined"
+        )
         yield "rag_auth.membership", problem, _doctor_as(owner, database, context.engine.url)
 
 
@@ -201,6 +211,18 @@ def _orphans(context: _Context) -> Iterator[tuple[str, str, str]]:
         if login not in roles:
             problem = f"is bound to {tenant} and does not exist: a later login of this name would have the tenant"
             yield login, problem, shlex.join(["rag-sql", "tenant", "revoke", tenant, login])
+
+
+def _keys(context: _Context) -> Iterator[tuple[str, str, str]]:
+    roles = set(context.connection.execute(sa.text("select rolname::text from pg_roles")).scalars())
+    for key_id, login, is_expired in context.keys:
+        if login not in roles:
+            problem = f"is a key of {login}, which does not exist: a later login of this name could use it"
+        elif is_expired:
+            problem = f"is a key of {login} and has expired"
+        else:
+            continue
+        yield f"key {key_id}", problem, shlex.join(["rag-sql", "tenant", "key", "revoke", key_id])
 
 
 def _state(context: _Context) -> Iterator[tuple[str, str, str]]:
@@ -278,6 +300,7 @@ _CHECKS: Final = (
     _Check("store-state-unseen", "warning", _state_unseen),
     _Check("membership-unseen", "warning", _unseen),
     _Check("membership-orphan", "warning", _orphans),
+    _Check("signing-key", "warning", _keys),
     _Check("login-unknown", "error", _diagnoses.LOGIN_UNKNOWN),
     _Check("login-attribute", "error", _diagnoses.LOGIN_ATTRIBUTE),
     _Check("login-reaches-owner", "error", _diagnoses.LOGIN_REACHES),

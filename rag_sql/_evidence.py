@@ -16,23 +16,23 @@ __all__ = ["contract_preimage", "draft_preimage", "evidence_preimage", "shown_pr
 Json = Mapping[str, Any]
 
 
-def _field(content: bytes) -> bytes:
+def field(content: bytes) -> bytes:
     return struct.pack(">q", len(content)) + content
 
 
-def _text(content: str) -> bytes:
-    return _field(content.encode())
+def text_field(content: str) -> bytes:
+    return field(content.encode())
 
 
-def _number(content: int) -> bytes:
+def number_field(content: int) -> bytes:
     if type(content) is not int or not -(2**63) <= content < 2**63:
         raise ValueError(f"{content!r} is no number of 64 bits")
-    return _field(struct.pack(">q", content))
+    return field(struct.pack(">q", content))
 
 
 def _list(items: Iterable[bytes]) -> bytes:
     collected = list(items)
-    return _number(len(collected)) + b"".join(collected)
+    return number_field(len(collected)) + b"".join(collected)
 
 
 def contract_preimage(content: Json) -> bytes:
@@ -40,36 +40,39 @@ def contract_preimage(content: Json) -> bytes:
     decision, keep = content.get("decision"), content.get("keep")
     decided = b"" if decision is None else _decision(decision)
     return (
-        _text(f"rag-sql contract {3 if keep is not None else 2 if decided else 1}")
-        + _list(_text(name) for name in sorted(content["case"], key=str.encode))
+        text_field(f"rag-sql contract {3 if keep is not None else 2 if decided else 1}")
+        + _list(text_field(name) for name in sorted(content["case"], key=str.encode))
         + _list(
-            _text(fact["fact"])
+            text_field(fact["fact"])
             + _list(
-                _text(proposition["quote"]) + _list(_text(clause) for clause in proposition["clauses"])
+                text_field(proposition["quote"]) + _list(text_field(clause) for clause in proposition["clauses"])
                 for proposition in fact["propositions"]
             )
             for fact in content["facts"]
         )
-        + (decided if keep is None else _list([decided] if decided else []) + _text(keep))
+        + (decided if keep is None else _list([decided] if decided else []) + text_field(keep))
     )
 
 
 def _decision(decision: Json) -> bytes:
-    return b"".join(_text(decision[key]) for key in ("about", "decided_by", "refer")) + _list(
-        _text(sentence) for sentence in decision["never_say"]
+    return b"".join(text_field(decision[key]) for key in ("about", "decided_by", "refer")) + _list(
+        text_field(sentence) for sentence in decision["never_say"]
     )
 
 
 def _source(source: Json) -> bytes:
     return (
-        _text(source["document_id"])
-        + _text(source["tenant"])
-        + _number(source["version"])
-        + _number(source["range_start"])
-        + _number(source["range_end"])
-        + _field(bytes.fromhex(source["text_sha256"]))
+        text_field(source["document_id"])
+        + text_field(source["tenant"])
+        + number_field(source["version"])
+        + number_field(source["range_start"])
+        + number_field(source["range_end"])
+        + field(bytes.fromhex(source["text_sha256"]))
         + _list(
-            _text(span["span_id"]) + _text(span["fact"]) + _number(span["range_start"]) + _number(span["range_end"])
+            text_field(span["span_id"])
+            + text_field(span["fact"])
+            + number_field(span["range_start"])
+            + number_field(span["range_end"])
             for span in sorted(source["spans"], key=lambda span: span["span_id"].encode())
         )
     )
@@ -84,25 +87,25 @@ def evidence_preimage(packet: Json) -> bytes:
     contract = packet["contract"]
     facts: Mapping[str, str] = packet["case_facts"]
     return (
-        _text("rag-sql evidence 1")
-        + _text(packet["question_id"])
-        + _text(contract["tenant"])
-        + _number(contract["version"])
-        + _field(bytes.fromhex(contract["sha256"]))
-        + _list(_text(name) + _text(facts[name]) for name in sorted(facts, key=str.encode))
+        text_field("rag-sql evidence 1")
+        + text_field(packet["question_id"])
+        + text_field(contract["tenant"])
+        + number_field(contract["version"])
+        + field(bytes.fromhex(contract["sha256"]))
+        + _list(text_field(name) + text_field(facts[name]) for name in sorted(facts, key=str.encode))
         + _list(_source(source) for source in sorted(packet["sources"], key=_place))
     )
 
 
 def draft_preimage(claims: Sequence[Json]) -> bytes:
     """Bytes whose SHA-256 is the identity of a draft: its claims in order."""
-    return _text("rag-sql draft 1") + _list(
-        _text(claim["text"])
-        + _text(claim["fact"])
-        + _text(claim["document_id"])
-        + _text(claim["tenant"])
-        + _number(claim["version"])
-        + _text(claim["span_id"])
+    return text_field("rag-sql draft 1") + _list(
+        text_field(claim["text"])
+        + text_field(claim["fact"])
+        + text_field(claim["document_id"])
+        + text_field(claim["tenant"])
+        + number_field(claim["version"])
+        + text_field(claim["span_id"])
         for claim in claims
     )
 
@@ -110,10 +113,10 @@ def draft_preimage(claims: Sequence[Json]) -> bytes:
 def shown_preimage(evidence_digest: bytes, draft_digest: bytes, verdicts: Sequence[tuple[str, str]]) -> bytes:
     """Bytes whose SHA-256 is the identity of what a reviewer saw: evidence, draft, and (verdict, reason) per claim."""
     return (
-        _text("rag-sql shown 1")
-        + _field(evidence_digest)
-        + _field(draft_digest)
-        + _list(_text(verdict) + _text(reason) for verdict, reason in verdicts)
+        text_field("rag-sql shown 1")
+        + field(evidence_digest)
+        + field(draft_digest)
+        + _list(text_field(verdict) + text_field(reason) for verdict, reason in verdicts)
     )
 
 

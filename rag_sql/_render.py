@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rag_sql._admin import TenantRow
+from rag_sql._admin import KeyRow, TenantRow
 from rag_sql._evaluation import STAGES, Evaluation, StageVerdict
 from rag_sql._install import Status
 from rag_sql._models import Approval, Claim, Evidence, Outcome, Packet, Review, Trace, Verdict
@@ -65,8 +65,17 @@ def tenants(console: Console, rows: Sequence[TenantRow]) -> None:
     """Tenants, their logins, and how long they keep traces."""
     table = _table("", "tenant", "logins", "keeps traces")
     for row in rows:
+        logins = (f"{login} (only reads)" if login in row.read_only else login for login in row.logins)
         kept = "" if row.tenant == "public" else row.trace_retention or "without end"
-        _row(table, row.tenant, ", ".join(row.logins), kept)
+        _row(table, row.tenant, ", ".join(logins), kept)
+    console.print(table)
+
+
+def keys(console: Console, rows: Sequence[KeyRow]) -> None:
+    """Keys of applications, without their secrets."""
+    table = _table("", "key", "login", "expires", "since")
+    for row in rows:
+        _row(table, row.key_id, row.login, _when(row.expires_at), _when(row.recorded_at))
     console.print(table)
 
 

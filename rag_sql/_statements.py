@@ -14,6 +14,8 @@ def _statement(sql: str) -> TextClause:
     return text(sql)
 
 
+TRANSACTION_IDENTITY = _statement("select login, backend_pid, begun_at from rag_api.transaction_identity()")
+
 BIND = _statement("select rag_api.bind(p_tenant => :tenant)")
 
 LOAD_DOCUMENTS = _statement(

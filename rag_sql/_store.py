@@ -12,9 +12,10 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from rag_sql import _statements
+from rag_sql._binding import Binding, SessionBinding
+from rag_sql._signing import Right, TenantKey
 from rag_sql._tenant import Tenant
-from rag_sql.errors import BindingLost, NotAllowed, NotInstalled, UnsuitableDatabase, translate
+from rag_sql.errors import InvalidRequest, UnsuitableDatabase
 
 __all__ = ["EvidenceStore", "make_engine"]
 
@@ -63,18 +64,28 @@ class EvidenceStore:
     bind : sqlalchemy.Engine, sqlalchemy.Connection or sqlalchemy.orm.Session
         From an engine, each :meth:`tenant` block is a transaction of its own, committed when the block ends well. On
         the caller's connection or session the block works inside the caller's transaction, never commits, and puts
-        the previous binding back.
+        the previous binding back. In a session it binds again in each transaction that begins within the block.
+    tenant_key : str, optional
+        The key of a login that serves many tenants, as ``rag-sql tenant key add`` prints it: each binding is then
+        signed. Default: the environment variable ``RAG_SQL_TENANT_KEY``; an empty text is no key.
+
+    Raises
+    ------
+    InvalidRequest
+        The key is none.
     """
 
-    def __init__(self, bind: Bind) -> None:
+    def __init__(self, bind: Bind, *, tenant_key: str | None = None) -> None:
         self._bind = bind
         self._owned = ExitStack()
+        given = os.environ.get("RAG_SQL_TENANT_KEY") if tenant_key is None else tenant_key
+        self._key = TenantKey.parse(given) if given else None
 
     @classmethod
-    def connect(cls, url: str | sa.URL) -> Self:
+    def connect(cls, url: str | sa.URL, *, tenant_key: str | None = None) -> Self:
         """Open a store by URL (``postgresql://login@host/database``), with an engine of its own."""
         engine = make_engine(url)
-        store = cls(engine)
+        store = cls(engine, tenant_key=tenant_key)
         store._owned.callback(engine.dispose)
         return store
 
@@ -103,7 +114,7 @@ class EvidenceStore:
             local = opened.enter_context(LocalStore(Path(home) if home is not None else None))
             engine = make_engine(local.url())
             opened.callback(engine.dispose)
-            store = cls(engine)
+            store = cls(engine, tenant_key="")  # its one login is granted what it may bind
             store._owned = opened.pop_all()
         return store
 
@@ -118,80 +129,51 @@ class EvidenceStore:
         self.close()
 
     @contextmanager
-    def tenant(self, name: str | None) -> Iterator[Tenant]:
+    def tenant(self, name: str | None, *, read_only: bool = False) -> Iterator[Tenant]:
         """Bind a tenant for the length of a block, in one transaction.
 
         Parameters
         ----------
         name : str or None
             The tenant; None binds none, so that only public documents are seen.
+        read_only : bool
+            Sign for reading alone, so that nothing that runs in the transaction can change evidence or decide about it.
+            Only with a key: what is granted to a login has its right with the grant.
 
         Raises
         ------
         TenantNotBound
             The tenant is not granted to the login, or does not exist.
+        SignatureRefused
+            The key has expired or was revoked, or is another login's.
         NotInstalled, NotAllowed
             The database holds no store; the login is in none of its groups.
         BindingLost
             The connection commits every statement, so that nothing can be bound for longer than one.
+        InvalidRequest
+            `read_only` without a key.
         """
+        if read_only and self._key is None:
+            raise InvalidRequest(
+                "without a key nothing is signed, so nothing can be signed for reading alone",
+                hint="The right of a login stands with its grant: rag-sql tenant grant TENANT LOGIN --read-only",
+            )
+        right: Right = "read" if read_only else "write"
         if isinstance(self._bind, sa.Engine):
-            with self._bind.begin() as connection, _unprepared(connection):
-                _bind(connection, name)
-                yield Tenant(connection, connection.get_transaction, name)
+            with self._bind.begin() as connection:
+                binding = Binding(connection, name, self._key, right)
+                try:
+                    yield Tenant(binding)
+                finally:
+                    binding.release()
             return
         # A session by its method: who brings none should not have to import the object mapper.
-        connection = self._bind if isinstance(self._bind, sa.Connection) else self._bind.connection()
-        with _unprepared(connection):
-            before = _bind(connection, name)
-            tenant = Tenant(connection, connection.get_transaction, name)
-            try:
-                yield tenant
-            finally:
-                # A transaction that failed takes the binding with it when it is rolled back.
-                if tenant.alive() and not _failed(connection):
-                    connection.execute(_statements.BIND, {"tenant": before})
-
-
-@contextmanager
-def _unprepared(connection: sa.Connection) -> Iterator[None]:
-    """Send statements whole: on a caller's connection an earlier user may have replaced one that goes by a name."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    before, driver.prepare_threshold = driver.prepare_threshold, None
-    try:
-        yield
-    finally:
-        driver.prepare_threshold = before
-
-
-def _bind(connection: sa.Connection, name: str | None) -> str | None:
-    """Assert and prove a tenant; the one asserted before is returned."""
-    with translate():
-        try:
-            before: str | None = connection.execute(_statements.BIND, {"tenant": name}).scalar()
-        except sa.exc.ProgrammingError as error:
-            if isinstance(error.orig, psycopg.errors.InvalidSchemaName | psycopg.errors.UndefinedFunction):
-                raise NotInstalled(
-                    "no store is installed in this database, or an older one",
-                    hint="Run: rag-sql install, or rag-sql upgrade",
-                ) from error
-            if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
-                raise NotAllowed(
-                    "this login is in none of the store's groups",
-                    hint="Ask the administrator of the store for: grant rag_reader to LOGIN;",
-                ) from error
-            raise
-    driver = connection.connection.driver_connection
-    if isinstance(driver, psycopg.Connection) and driver.autocommit:
-        raise BindingLost(
-            "the connection commits every statement, so a tenant cannot stay bound",
-            hint="Use a connection without the AUTOCOMMIT isolation level.",
+        binding = (
+            Binding(self._bind, name, self._key, right)
+            if isinstance(self._bind, sa.Connection)
+            else SessionBinding(self._bind, name, self._key, right)
         )
-    return before
-
-
-def _failed(connection: sa.Connection) -> bool:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    return driver.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+        try:
+            yield Tenant(binding)
+        finally:
+            binding.end()

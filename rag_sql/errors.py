@@ -30,6 +30,7 @@ __all__ = [
     "InvalidContract",
     "InvalidDocument",
     "InvalidRequest",
+    "MayOnlyRead",
     "NoApproval",
     "NotAllowed",
     "NotInstalled",
@@ -45,6 +46,7 @@ __all__ = [
     "ReadOnlyServer",
     "Rejected",
     "RoleNotAdministrable",
+    "SignatureRefused",
     "SpanConflict",
     "StaleApproval",
     "TenantNotBound",
@@ -52,6 +54,7 @@ __all__ = [
     "TraceAnswered",
     "TraceNotFound",
     "UnknownContractVersion",
+    "UnknownKey",
     "UnknownLabel",
     "UnknownLogin",
     "UnsuitableDatabase",
@@ -116,6 +119,18 @@ class NotAllowed(RagSqlError):
     """The login is not in the group that may write for the bound tenant."""
 
     sqlstate = "RS003"
+
+
+class SignatureRefused(RagSqlError):
+    """A signature does not prove its tenant: for another login or transaction, or by a key that is not valid."""
+
+    sqlstate = "RS004"
+
+
+class MayOnlyRead(RagSqlError):
+    """Evidence was to be changed, or decided about, for a tenant that the session may only read for."""
+
+    sqlstate = "RS005"
 
 
 class InvalidRequest(RagSqlError):
@@ -306,6 +321,12 @@ class UnknownLogin(RagSqlError):
     """A tenant cannot be granted or revoked: no such login or tenant, or row-level security does not hold the login."""
 
     sqlstate = "RS083"
+
+
+class UnknownKey(RagSqlError):
+    """A key was to be revoked that is not there."""
+
+    sqlstate = "RS084"
 
 
 class ExtensionMissing(RagSqlError):

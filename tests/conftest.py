@@ -29,6 +29,7 @@ os.environ["RAG_SQL_PG_NO_SYNC"] = "1"
 
 from rag_sql import EvidenceStore, Tenant, _admin, _files, _install, _loading, _resources  # noqa: E402
 from rag_sql._embedded import SUPERUSER, EmbeddedServer  # noqa: E402
+from rag_sql._signing import TenantKey  # noqa: E402
 from rag_sql._store import make_engine  # noqa: E402
 
 QUESTION = "gateway-explain-and-next-step-v1"
@@ -47,9 +48,23 @@ LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unbound_reader": ((), ("reader",)),
     "publisher": (("public",), ("publisher",)),
     "public_curator": (("public",), ("curator",)),
+    "service": ((), ("curator", "reviewer")),
     "auditor": ((), ("auditor",)),
     "outsider": ((), ()),
 }
+
+#: The key with which the service signs for tenants.
+SERVICE_KEY = TenantKey("00000000000a", bytes(range(32)))
+
+
+def add_key(connection: psycopg.Connection[Any], login: str, key: TenantKey, days: int = 90) -> None:
+    """Have a login's signatures with a key accepted; a negative number of days makes one that has expired."""
+    connection.execute(
+        "insert into rag_auth.signing_key (key_id, login, inner_pad, outer_pad, expires_at)"
+        " select %s, %s, rag_auth.hmac_pad(s, 54), rag_auth.hmac_pad(s, 92), now() + make_interval(days => %s)"
+        " from cast(%s as bytea) s",
+        (key.key_id, login, days, key.secret),
+    )
 
 
 class Database:
@@ -136,6 +151,8 @@ def installed(server: Server) -> Database:
                 _admin.grant_tenant(engine, tenant, login)
             with engine.begin() as connection:
                 _admin.join_groups(connection, login, groups)
+    with database.connect(SUPERUSER) as superuser:
+        add_key(superuser, "service", SERVICE_KEY)
     return database
 
 

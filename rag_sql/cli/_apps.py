@@ -13,7 +13,17 @@ from typer.core import TyperGroup
 
 from rag_sql.cli import _common
 
-__all__ = ["COMPLETE", "Program", "app", "attribute_app", "contract_app", "packet_app", "tenant_app", "trace_app"]
+__all__ = [
+    "COMPLETE",
+    "Program",
+    "app",
+    "attribute_app",
+    "contract_app",
+    "key_app",
+    "packet_app",
+    "tenant_app",
+    "trace_app",
+]
 
 #: The variable with which a shell's completion script asks the program.
 COMPLETE = "_RAG_SQL_COMPLETE"
@@ -67,6 +77,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 tenant_app = typer.Typer(help="Tenants, and the logins bound to them.", no_args_is_help=True)
+key_app = typer.Typer(help="Keys with which an application signs for many tenants as one login.", no_args_is_help=True)
 attribute_app = typer.Typer(
     help="Attributes: what versions apply to and cases state, and their types.", no_args_is_help=True
 )
@@ -74,6 +85,7 @@ contract_app = typer.Typer(help="Contracts: the question types that are supporte
 trace_app = typer.Typer(help="Traces: what was handed to a model, and what came back.", no_args_is_help=True)
 packet_app = typer.Typer(help="Packets: what decisions relied on.", no_args_is_help=True)
 app.add_typer(tenant_app, name="tenant")
+tenant_app.add_typer(key_app, name="key")
 app.add_typer(attribute_app, name="attribute")
 app.add_typer(contract_app, name="contract")
 app.add_typer(packet_app, name="packet")

@@ -14,7 +14,7 @@ import typer
 
 from rag_sql import _admin, _install, _render
 from rag_sql._local import DATABASE, OPERATOR, LocalStore
-from rag_sql.cli._apps import app, tenant_app
+from rag_sql.cli._apps import app, key_app, tenant_app
 from rag_sql.cli._common import (
     HomeOption,
     JsonOption,
@@ -28,6 +28,20 @@ from rag_sql.cli._common import (
 )
 
 __all__: list[str] = []
+
+
+def _groups(given: list[str] | None) -> list[str] | None:
+    allowed = [known for known in _admin.GROUPS if known != "auditor"]
+    for wanted in given or []:
+        if wanted not in allowed:
+            raise typer.BadParameter(f"{wanted!r} is not one of {', '.join(allowed)}", param_hint="--group")
+    return given
+
+
+GroupOption = Annotated[
+    list[str] | None,
+    typer.Option("--group", "-g", help="reader, curator, publisher or reviewer; repeatable.", callback=_groups),
+]
 
 
 @command(app)
@@ -114,21 +128,22 @@ def tenant_list(database_url: UrlOption = None, home: HomeOption = None, as_json
 def tenant_grant(
     name: Annotated[str, typer.Argument(help="The tenant.")],
     login: Annotated[str, typer.Argument(help="An existing login, neither superuser nor BYPASSRLS.")],
-    group: Annotated[
-        list[str] | None, typer.Option("--group", "-g", help="reader, curator, publisher or reviewer; repeatable.")
-    ] = None,
+    group: GroupOption = None,
+    read_only: Annotated[
+        bool,
+        typer.Option("--read-only", help="To read, ask and record what was asked; not to load, curate or approve."),
+    ] = False,
     database_url: UrlOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a login assert a tenant, and have it join groups of the store."""
-    allowed = [known for known in _admin.GROUPS if known != "auditor"]
-    for wanted in group or []:
-        if wanted not in allowed:
-            raise typer.BadParameter(f"{wanted!r} is not one of {', '.join(allowed)}", param_hint="--group")
+    """Let a login assert a tenant, and have it join groups of the store. Granted again, the new right counts."""
     with open_engine(database_url, home, install=True) as (engine, _):
-        _admin.grant_tenant(engine, name, login, group or ())
-    print_json({"tenant": name, "login": login}) if as_json else out.print(f"{login} may assert {name}")
+        _admin.grant_tenant(engine, name, login, group or (), read_only=read_only)
+    if as_json:
+        print_json({"tenant": name, "login": login, "read_only": read_only})
+    else:
+        out.print(f"{login} may assert {name}{', only to read' if read_only else ''}")
 
 
 @command(tenant_app, "retain")
@@ -168,3 +183,43 @@ def tenant_revoke(
         out.print(
             f"{login} may no longer assert {name}" if revoked else f"{login} could not assert {name} before either"
         )
+
+
+@command(key_app, "add")
+def key_add(
+    login: Annotated[str, typer.Argument(help="The login of the application; no other can use the key.")],
+    group: GroupOption = None,
+    days: Annotated[int, typer.Option("--days", help="How long it is valid, 1 to 3650.")] = 90,
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key for RAG_SQL_TENANT_KEY and print it, this once. Whoever has it and the login acts for every tenant."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        key, expires_at = _admin.add_key(engine, login, days, group or ())
+    if as_json:
+        print_json({"key_id": key.key_id, "login": login, "expires_at": expires_at, "key": str(key)})
+    else:
+        typer.echo(key)
+        err.print(f"key {key.key_id} of {login}, valid until {expires_at:%Y-%m-%d %H:%M %Z}; it is not shown again")
+
+
+@command(key_app, "list")
+def key_list(database_url: UrlOption = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List keys, without their secrets."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        rows = _admin.list_keys(engine)
+    print_json([asdict(row) for row in rows]) if as_json else _render.keys(out, rows)
+
+
+@command(key_app, "revoke")
+def key_revoke(
+    key_id: Annotated[str, typer.Argument(help="The key's id: what stands before the full stop.")],
+    database_url: UrlOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a key out of use, at once."""
+    with open_engine(database_url, home, install=True) as (engine, _):
+        _admin.revoke_key(engine, key_id)
+    print_json({"key_id": key_id}) if as_json else out.print(f"key {key_id} proves nothing any more")

@@ -2,8 +2,9 @@
 
 set local role rag_owner;
 
--- Asserts a tenant for the rest of the transaction and proves it at once (RS001 when it is not granted). Null asserts
--- none: public only; an empty text is RS010, since it is more often a variable that nobody set. Returns what was
+-- Asserts a tenant for the rest of the transaction and proves it at once: a name that is granted to the login (else
+-- RS001), or one that the application has signed for this transaction, acme:write:KEY:SIGNATURE (else RS004). Null
+-- asserts none: public only; an empty text is RS010, since it is more often a variable that nobody set. Returns what was
 -- asserted before, so that a caller can put it back.
 create function rag_api.bind(
   p_tenant text
@@ -36,7 +37,22 @@ $$;
 revoke all on function rag_api.bind from public;
 grant execute on function rag_api.bind to rag_reader;
 comment on function rag_api.bind is
-  'Binds this transaction to a tenant (null: public only) and returns the one before. RS001 when it is not granted.';
+  'Binds this transaction to a tenant (null: public only) and returns what was bound. RS001, RS004 when it is not proven.';
+
+-- What a signature has to be over beside the tenant and the right, which are the application's own to say. Never the bytes
+-- themselves: who signs whatever it is handed signs for whoever hands it over.
+create function rag_api.transaction_identity()
+  returns table (login text, backend_pid integer, begun_at bigint)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select session_user::text, pg_backend_pid(), (extract(epoch from transaction_timestamp()) * 1000000)::bigint;
+end;
+revoke all on function rag_api.transaction_identity from public;
+grant execute on function rag_api.transaction_identity to rag_reader;
+comment on function rag_api.transaction_identity is
+  'Login, backend and beginning of this transaction: what a signature for a tenant is over, beside tenant and right.';
 
 create view rag_api.schema_revision with (security_invoker = true) as
   select version_num as revision from rag.alembic_version;
@@ -50,8 +66,8 @@ comment on view rag_api.tenant is 'public, and the tenant that this session is b
 
 -- What others may bind is nobody's to read here: rag_auth.membership has no grant but the binder's.
 create view rag_api.membership with (security_invoker = true) as
-  select m.tenant from rag_auth.own_tenants() as m;
+  select m.tenant, m.may_write from rag_auth.own_tenants() as m;
 grant select on rag_api.membership to rag_reader, rag_auditor;
-comment on view rag_api.membership is 'The tenants that this login may bind.';
+comment on view rag_api.membership is 'The tenants that are granted to this login.';
 
 reset role;

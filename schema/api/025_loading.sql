@@ -5,8 +5,8 @@
 
 set local role rag_owner;
 
--- RS003 unless the caller is in the group that writes for the bound tenant. The policies would refuse as well, with the
--- same SQLSTATE as a missing grant; this says which.
+-- RS003 unless the caller is in the group that writes for the bound tenant, RS005 when its login may only read for it. The
+-- policies would refuse as well, a missing group with the same SQLSTATE as a missing grant; this says which.
 create function rag_api._writable_tenant()
   returns text
   language plpgsql
@@ -23,12 +23,12 @@ begin
       message = format('login "%s" may not write for tenant "%s"', session_user, v_tenant),
       hint = format('Ask the administrator of the store for: grant %I to %I;', v_group, session_user);
   end if;
-  return v_tenant;
+  return rag_auth.write_tenant();
 end;
 $$;
 revoke all on function rag_api._writable_tenant from public;
 grant execute on function rag_api._writable_tenant to rag_curator, rag_publisher;
-comment on function rag_api._writable_tenant is 'Private: the bound tenant, where the caller may write for it; RS002, RS003.';
+comment on function rag_api._writable_tenant is 'Private: the bound tenant, where the caller may write for it; RS002, RS003, RS005.';
 
 -- In what a document of a load, well-formed, is other than the version of its id and number that is there: title, body,
 -- ... No row when it is the same in everything that it states, and when there is no such version. The body is compared

@@ -299,7 +299,7 @@ set local role rag_recorder;
 
 -- Records a decision ('approved' or 'rejected') about a packet and a draft. p_shown_digest is the digest of what the
 -- reviewer saw (review_packet): when the database would show something else now, nothing is recorded (RS052). An
--- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002; RS010 for
+-- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002, RS005; RS010 for
 -- another decision, a name of other than 1 to 200 bytes, or a note over 4,000; RS040, RS050.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a decision; who may call it is rag_reviewer.
@@ -322,6 +322,7 @@ declare
   v_review record;
   v_number integer;
 begin
+  perform rag_auth.write_tenant();
   if p_decision is null or p_decision not in ('approved', 'rejected') then
     raise exception using
       errcode = 'RS010',

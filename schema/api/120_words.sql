@@ -13,7 +13,11 @@ begin
   with word (name, meaning) as (values
     -- Who and where
     ('tenant', 'whose row it is: public, or the bound tenant'),
-    ('membership.tenant', 'a tenant that this login may bind: public to write for it, since everybody reads it'),
+    ('membership.tenant', 'a tenant that is granted to this login: public to write for it, since everybody reads it'),
+    ('may_write', 'whether it may change evidence and decide about it, or only read, ask and record what it asked'),
+    ('login', 'login of the session'),
+    ('backend_pid', 'process of the server that runs the transaction'),
+    ('begun_at', 'when the transaction began, in microseconds since 1970'),
     ('fact_coverage.tenant', 'whose document it is: public, or the bound tenant'),
     ('document_tenant', 'whose document it is: public, or the packet''s tenant'),
     ('contract_tenant', 'whose contract it is: public, or the tenant''s own, which wins'),
@@ -200,7 +204,7 @@ begin
     ('diagnose_ids.p_required', 'identifiers that the answer needs, as a person says'),
     ('p_retrieved', 'identifiers that the retriever returned'),
     ('p_context', 'JSON object: label to identifier, as handed over'),
-    ('p_tenant', 'the tenant; null: public only'),
+    ('p_tenant', 'the tenant, or a tenant with its signature; null: public only'),
     ('global_ranking.p_tenant', 'the tenant for which eligibility is said'),
     ('p_documents', 'JSON array of objects: id, version, body; optionally title, applies_to, effective_from, published, '
       'source, metadata, outline (end and headings of each passage), spans (id, fact, quote, occurrence)'),

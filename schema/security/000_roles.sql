@@ -4,7 +4,7 @@
 -- administers them. Nobody logs in as any of them. Logins are the user's own and join the groups.
 --
 --   rag_owner      owns tables and views; never used at run time
---   rag_binder     owns the functions that bind a login to a tenant; reads rag_auth.membership and nothing else
+--   rag_binder     owns the functions that bind a login to a tenant; reads grants, keys and tenants' names, nothing else
 --   rag_search     owns definer search functions over rag_index (none yet: ranking reads under the policies)
 --   rag_recorder   owns the definer functions that write packets, approvals, traces and passages
 --   rag_reader     group: read and decide

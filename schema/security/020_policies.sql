@@ -7,6 +7,10 @@
 --
 -- No policy, and no grant, lets a run-time role update or delete: evidence is append-only.
 --
+-- What decisions rest on, and a reviewer's decision, take the right to write (rag_auth.write_tenant()). A packet or a
+-- trace is the record of somebody's asking, made by the database, and changes nothing for anyone: who may read may ask,
+-- and leaves that record.
+--
 -- The predicate is `tenant = any (array['public', (select rag_auth.tenant())])`, element by element: the planner can use
 -- an index that leads with the tenant on every supported server, prunes partitions at run time, and evaluates the
 -- function once a statement. Text equality is leakproof, so no function of the query that can fail sees a hidden row.
@@ -42,7 +46,14 @@ create policy tenant_admin_update on rag.tenant for update to rag_owner using (t
 create policy membership_admin_select on rag_auth.membership for select to rag_owner using (true);
 create policy membership_admin_insert on rag_auth.membership for insert to rag_owner with check (true);
 create policy membership_admin_delete on rag_auth.membership for delete to rag_owner using (true);
+create policy signing_key_admin_select on rag_auth.signing_key for select to rag_owner using (true);
+create policy signing_key_admin_insert on rag_auth.signing_key for insert to rag_owner with check (true);
+create policy signing_key_admin_delete on rag_auth.signing_key for delete to rag_owner using (true);
+
+-- What proofs are made of.
+create policy tenant_binder_select on rag.tenant for select to rag_binder using (true);
 create policy membership_binder_select on rag_auth.membership for select to rag_binder using (true);
+create policy signing_key_binder_select on rag_auth.signing_key for select to rag_binder using (true);
 
 -- tenant
 create policy tenant_select on rag.tenant for select to rag_reader
@@ -56,83 +67,83 @@ create policy tenant_fence_select on rag.tenant as restrictive for select to rag
 create policy attribute_select on rag.attribute for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy attribute_insert_curator on rag.attribute for insert to rag_curator
-  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
 create policy attribute_insert_publisher on rag.attribute for insert to rag_publisher
-  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
 create policy attribute_audit on rag.attribute for select to rag_auditor
   using (true);
 create policy attribute_fence_select on rag.attribute as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy attribute_fence_insert on rag.attribute as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- version
 create policy version_select on rag.version for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy version_insert_curator on rag.version for insert to rag_curator
-  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
 create policy version_insert_publisher on rag.version for insert to rag_publisher
-  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
 create policy version_audit on rag.version for select to rag_auditor
   using (true);
 create policy version_fence_select on rag.version as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy version_fence_insert on rag.version as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- passage
 create policy passage_select on rag.passage for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy passage_insert on rag.passage for insert to rag_recorder
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 create policy passage_audit on rag.passage for select to rag_auditor
   using (true);
 create policy passage_fence_select on rag.passage as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy passage_fence_insert on rag.passage as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- withdrawal
 create policy withdrawal_select on rag.withdrawal for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy withdrawal_insert_curator on rag.withdrawal for insert to rag_curator
-  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
 create policy withdrawal_insert_publisher on rag.withdrawal for insert to rag_publisher
-  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
 create policy withdrawal_audit on rag.withdrawal for select to rag_auditor
   using (true);
 create policy withdrawal_fence_select on rag.withdrawal as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy withdrawal_fence_insert on rag.withdrawal as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- span
 create policy span_select on rag.span for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy span_insert_curator on rag.span for insert to rag_curator
-  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
 create policy span_insert_publisher on rag.span for insert to rag_publisher
-  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
 create policy span_audit on rag.span for select to rag_auditor
   using (true);
 create policy span_fence_select on rag.span as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy span_fence_insert on rag.span as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- contract
 create policy contract_select on rag.contract for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy contract_insert_curator on rag.contract for insert to rag_curator
-  with check (tenant = (select rag_auth.tenant()) and tenant <> 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
 create policy contract_insert_publisher on rag.contract for insert to rag_publisher
-  with check (tenant = (select rag_auth.tenant()) and tenant = 'public');
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
 create policy contract_audit on rag.contract for select to rag_auditor
   using (true);
 create policy contract_fence_select on rag.contract as restrictive for select to rag_reader
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy contract_fence_insert on rag.contract as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- packet
 create policy packet_select on rag.packet for select to rag_reader
@@ -174,13 +185,13 @@ create policy packet_span_fence_insert on rag.packet_span as restrictive for ins
 create policy approval_select on rag.approval for select to rag_reader
   using (tenant = any (array[(select rag_auth.tenant())]));
 create policy approval_insert on rag.approval for insert to rag_recorder
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 create policy approval_audit on rag.approval for select to rag_auditor
   using (true);
 create policy approval_fence_select on rag.approval as restrictive for select to rag_reader
   using (tenant = any (array[(select rag_auth.tenant())]));
 create policy approval_fence_insert on rag.approval as restrictive for insert to rag_reader
-  with check (tenant = (select rag_auth.tenant()));
+  with check (tenant = (select rag_auth.write_tenant()));
 
 -- trace
 create policy trace_select on rag.trace for select to rag_reader

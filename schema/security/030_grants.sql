@@ -8,7 +8,7 @@ set local role rag_owner;
 revoke all on all tables in schema rag, rag_auth, rag_index
   from public, rag_binder, rag_search, rag_recorder, rag_reader, rag_curator, rag_publisher, rag_reviewer, rag_auditor;
 
-grant select on rag_auth.membership to rag_binder;
+grant select on rag_auth.membership, rag_auth.signing_key, rag.tenant to rag_binder;
 
 grant select on
   rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.span, rag.contract,

@@ -61,7 +61,7 @@ def check(acme: Tenant, claims: list[Json]) -> None:
         " p_contract_version => 1, p_selection => '{}', p_claims => cast(:claims as jsonb))"
     )
     with errors.translate():
-        assert len(acme._connection.execute(statement, {"claims": json.dumps(claims)}).all()) == len(claims)
+        assert len(acme._binding.connection().execute(statement, {"claims": json.dumps(claims)}).all()) == len(claims)
 
 
 Call = Callable[[Tenant, int], object]

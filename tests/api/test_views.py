@@ -164,4 +164,4 @@ def test_who_asserted_the_wrong_tenant_learns_which_it_may_bind(database: Databa
     with database.connect("both_reader", autocommit=True, options="-c rag.tenant=nowhere") as connection:
         with pytest.raises(psycopg.Error, match="is not bound to login"):
             connection.execute("table rag_api.document")
-        assert rows(connection, "table rag_api.membership") == [("acme",), ("northwind",)]
+        assert rows(connection, "table rag_api.membership") == [("acme", True), ("northwind", True)]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import loading, traces
+from tests.benchmarks import binding, loading, traces
 from tests.benchmarks.__main__ import main, names
 from tests.benchmarks._rows import Row, table
-from tests.conftest import Server
+from tests.conftest import Database, Server
 
 
 def test_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,6 +30,12 @@ def test_pages_are_always_the_same(tmp_path: Path) -> None:
     pages = [sorted(path.read_bytes() for path in (tmp_path / name).rglob("*.md")) for name in ("one", "two")]
     assert pages[0] == pages[1]
     assert len(set(pages[0])) == 20
+
+
+def test_binding(gateway: Database) -> None:
+    rows = binding.measure(gateway, repetitions=10)
+    assert [row.what for row in rows if row.target] == ["a statement on one table: more by signature"]
+    assert len(rows) == 12
 
 
 @pytest.mark.slow

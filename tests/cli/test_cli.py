@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,31 @@ def test_the_demo_runs_in_a_database_of_its_own_and_agrees_with_the_article(serv
     assert left == (0, 0)
 
 
+def test_a_service_acts_for_its_tenants_by_a_key(gateway: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, service = gateway.url(SUPERUSER), gateway.url("service")
+    made = rag_sql("tenant", "key", "add", "service", "--group", "reader", "--days", "2", url=admin)
+    assert re.fullmatch(r"[0-9a-f]{12}\.[0-9a-f]{64}\n", made.stdout)
+    key_id = made.stdout.partition(".")[0]
+    assert f"key {key_id} of service, valid until " in made.stderr
+    listed = rag_sql("tenant", "key", "list", url=admin).stdout
+    assert (key_id in listed, made.stdout.strip()[-64:] in listed) == (True, False)
+    (found,) = (
+        row for row in in_json(rag_sql("tenant", "key", "list", "--json", url=admin)) if row["key_id"] == key_id
+    )
+    assert set(found) == {"key_id", "login", "expires_at", "recorded_at"}
+
+    for tenant in ("acme", "northwind"):
+        assert "RS001" in rag_sql("contract", "list", "--tenant", tenant, url=service).stderr
+        monkeypatch.setenv("RAG_SQL_TENANT_KEY", made.stdout)
+        assert rag_sql("contract", "list", "--tenant", tenant, url=service).returncode == 0
+        monkeypatch.delenv("RAG_SQL_TENANT_KEY")
+    assert rag_sql("tenant", "key", "revoke", key_id, url=admin).returncode == 0
+    monkeypatch.setenv("RAG_SQL_TENANT_KEY", made.stdout)
+    assert "RS004" in rag_sql("contract", "list", "--tenant", "acme", url=service).stderr
+    as_json = in_json(rag_sql("tenant", "key", "add", "service", "--json", url=admin))
+    assert as_json["key"].startswith(f"{as_json['key_id']}.")
+
+
 def test_the_demo_fails_when_a_statement_does_not_hold(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     import sqlalchemy as sa
 
@@ -82,6 +108,11 @@ def test_the_demo_fails_when_a_statement_does_not_hold(server: Server, monkeypat
     result = _demo.run(sa.make_url(server.embedded.url(SUPERUSER, "postgres")))
     assert not result.holds
     assert [check.name for check in result.checks if not check.holds] == ["K=1"]
+
+
+def listed(url: str) -> dict[str, Any]:
+    """Tenants, by name."""
+    return {row["tenant"]: row for row in in_json(rag_sql("tenant", "list", "--json", url=url))}
 
 
 def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_path: Path) -> None:
@@ -104,8 +135,16 @@ def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_pat
             assert granted.returncode == 0, granted.stderr
         refused = rag_sql("tenant", "grant", "acme", SUPERUSER, url=admin)
         assert (refused.returncode, "RS083" in refused.stderr) == (1, True)
-        tenants = {row["tenant"]: row["logins"] for row in in_json(rag_sql("tenant", "list", "--json", url=admin))}
-        assert tenants["acme"] == ["acme_curator", "acme_reviewer"]
+        acme = listed(admin)["acme"]
+        assert (acme["logins"], acme["read_only"]) == (["acme_curator", "acme_reviewer"], [])
+
+        assert rag_sql("tenant", "grant", "acme", "acme_reader", "--read-only", url=admin).returncode == 0
+        acme = listed(admin)["acme"]
+        assert (acme["logins"], acme["read_only"]) == (
+            ["acme_curator", "acme_reader", "acme_reviewer"],
+            ["acme_reader"],
+        )
+        assert "acme_reader (only reads)" in rag_sql("tenant", "list", url=admin).stdout
 
         publisher = database.url("publisher")
         assert "4 new" in rag_sql("load", SEED / "public", "--tenant", "public", url=publisher).stdout

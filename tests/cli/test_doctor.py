@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from rag_sql import _admin, _doctor, _install
@@ -21,6 +22,10 @@ from tests.conftest import Database, Server
 ROLES = [*_admin.GROUPS.values(), "rag_owner", "rag_binder", "rag_search", "rag_recorder"]
 
 AS_OWNER = "set local role rag_owner; "
+A_KEY = (
+    "insert into rag_auth.signing_key (key_id, login, inner_pad, outer_pad, expires_at) select %s,"
+    " decode(repeat('36', 64), 'hex'), decode(repeat('5c', 64), 'hex'), now() + make_interval(days => %s);"
+)
 ASKS = "tenant = (select rag_auth.tenant())"
 DEFINER = "language sql security definer set search_path = pg_catalog, pg_temp begin atomic select 1; end"
 PARTITIONS = """
@@ -115,10 +120,20 @@ FAULTS = [
     ),
     ("function-privilege", "rag_auth.tenant()", "grant execute on function rag_auth.tenant to public"),
     ("membership-orphan", "patient two", AS_OWNER + "insert into rag_auth.membership values ('patient two', 'acme')"),
+    (
+        "signing-key",
+        "key 0000000000f1, key 0000000000f2, key 0000000000f3",
+        AS_OWNER
+        + A_KEY % ("'0000000000f1', 'patient'", -1)
+        + A_KEY % ("'0000000000f2', 'patient two'", 1)
+        + A_KEY % ("'0000000000f3', 'patient two'", -1)
+        + A_KEY % ("'0000000000f4', 'patient'", 1),
+    ),
 ]
 
 #: What a fault leaves behind when it is mended.
 LEFTOVERS = """
+delete from rag_auth.signing_key where login = 'patient';
 drop table if exists rag.note, rag.parted cascade;
 drop view if exists public.leak;
 drop function if exists rag_api.leak(), public.leak(text);
@@ -261,6 +276,10 @@ def test_a_login_outside_the_groups_is_examined_when_it_is_bound_or_named(ward: 
     assert codes(named) == {("login-attribute", "patient")}
     ward.run(AS_OWNER + "insert into rag_auth.membership (login, tenant) values ('patient', 'acme')")
     assert codes(ward.found()) == {("login-attribute", "patient")}
+    ward.run(AS_OWNER + "delete from rag_auth.membership where login = 'patient'")
+    assert ward.found() == []
+    ward.run(AS_OWNER + A_KEY % ("'0000000000f1', 'patient'", 1))
+    assert codes(ward.found()) == {("login-attribute", "patient")}
 
 
 def test_a_named_login_that_is_not_there_is_said(ward: Ward) -> None:
@@ -291,6 +310,26 @@ def test_the_installing_login_is_none_of_run_time(server: Server) -> None:
     finally:
         server.drop(database)
         maintenance.execute(f"revoke {roles} from chief cascade; drop role chief".encode())
+
+
+def test_a_copy_of_a_database_has_the_privileges_of_any_new_one(server: Server, installed_template: Database) -> None:
+    """Privileges on a database travel neither with a clone nor with a dump: PUBLIC may make temporary tables again."""
+    database = server.create(installed_template.name)
+    try:
+        with database.connect(SUPERUSER, autocommit=True) as admin:
+            admin.execute("grant create on schema public to public")  # as a server before PostgreSQL 15 left it
+            found = examine(database)
+            assert codes(found) == {
+                ("database-privilege", f"database {database.name}"),
+                ("schema-privilege", "schema public"),
+            }
+            for finding in found:
+                admin.execute(finding["remedy"].encode())
+        assert examine(database) == []
+        with database.connect("acme_reader") as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("create temporary table membership (login text, tenant text)")
+    finally:
+        server.drop(database)
 
 
 def test_a_database_without_a_store(server: Server) -> None:

@@ -15,9 +15,13 @@ from tests.tenancy.wall import Connection
 #: No tenant's data: the migration that the tables stand at.
 NO_TENANT = "rag.alembic_version"
 
+#: Of no tenant: the keys of logins that serve many.
+KEYS = "rag_auth.signing_key"
+
 #: Every definer function, with its owner.
 DEFINERS = {
     ("rag_auth.tenant()", "rag_binder"),
+    ("rag_auth.write_tenant()", "rag_binder"),
     ("rag_auth.required_tenant()", "rag_binder"),
     ("rag_auth.own_tenants()", "rag_binder"),
     ("rag.cut_versions()", "rag_recorder"),
@@ -40,7 +44,12 @@ OPEN_POLICIES = {
     ("rag_auth.membership", "membership_admin_select", "rag_owner"),
     ("rag_auth.membership", "membership_admin_insert", "rag_owner"),
     ("rag_auth.membership", "membership_admin_delete", "rag_owner"),
+    ("rag_auth.signing_key", "signing_key_admin_select", "rag_owner"),
+    ("rag_auth.signing_key", "signing_key_admin_insert", "rag_owner"),
+    ("rag_auth.signing_key", "signing_key_admin_delete", "rag_owner"),
+    ("rag.tenant", "tenant_binder_select", "rag_binder"),
     ("rag_auth.membership", "membership_binder_select", "rag_binder"),
+    ("rag_auth.signing_key", "signing_key_binder_select", "rag_binder"),
     ("rag.tenant", "tenant_audit", "rag_auditor"),
     ("rag.attribute", "attribute_audit", "rag_auditor"),
     ("rag.version", "version_audit", "rag_auditor"),
@@ -168,8 +177,9 @@ def test_every_table_has_a_tenant(catalog: Connection) -> None:
         catalog,
         "select oid::regclass::text from pg_class c"
         " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index') and relkind in ('r', 'p')"
-        " and not exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant' and not attisdropped)",
-    ) == [NO_TENANT]
+        " and not exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant' and not attisdropped)"
+        " order by 1",
+    ) == [NO_TENANT, KEYS]
 
 
 def test_E01_E05_E07_every_key_and_index_begins_with_the_tenant_that_the_policy_compares(catalog: Connection) -> None:
@@ -182,7 +192,7 @@ def test_E01_E05_E07_every_key_and_index_begins_with_the_tenant_that_the_policy_
             " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index')"
             " and (a.attname <> 'tenant' or i.indpred is not null)",
         )
-    ) == [NO_TENANT + "_pkc", "rag_auth.membership_key"]  # only the binder reads memberships
+    ) == [NO_TENANT + "_pkc", "rag_auth.membership_key", KEYS + "_key"]  # only the binder reads grants and keys
 
 
 def test_E02_E23_every_foreign_key_carries_the_tenant(catalog: Connection) -> None:
@@ -241,6 +251,7 @@ def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence
     assert set(found) == {
         ("tenant_admin_update", True),
         ("membership_admin_delete", True),
+        ("signing_key_admin_delete", True),
         *((f"{table}_admin_delete", True) for table in TRACES),
     }
 
@@ -271,7 +282,8 @@ def test_D04_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, 
         " ) and not exists ("
         "  select from pg_policy where polrelid = c.oid and not polpermissive and polcmd::text = %s"
         "  and polroles = array['rag_reader'::regrole::oid]"
-        "  and coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) ~ 'rag_auth.tenant'"
+        "  and coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))"
+        "   ~ 'rag_auth.(write_)?tenant'"
         " )",
         RUN_TIME,
         privilege,
@@ -289,7 +301,7 @@ def test_B06_C05_functions_in_policies_are_stable(catalog: Connection) -> None:
             " join pg_proc p on p.oid = refobjid"
             " where classid = 'pg_policy'::regclass and refclassid = 'pg_proc'::regclass",
         )
-    ) == {("rag_auth.tenant()", "s")}
+    ) == {("rag_auth.tenant()", "s"), ("rag_auth.write_tenant()", "s")}
 
 
 def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> None:
@@ -298,7 +310,35 @@ def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> No
         catalog,
         "select coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)) from pg_policy",
     ):
-        assert condition.count("rag_auth.tenant()") == condition.count("( SELECT rag_auth.tenant() AS tenant)")
+        assert condition.count("tenant()") == sum(
+            condition.count(f"( SELECT rag_auth.{name}() AS {name})") for name in ("tenant", "write_tenant")
+        )
+
+
+def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Connection) -> None:
+    """And what is recorded of somebody's asking with the right to read: who may read may ask."""
+    asked = {
+        ("rag_auth.write_tenant" in condition, table)
+        for table, condition in rows(
+            catalog,
+            "select polrelid::regclass::text, pg_get_expr(polwithcheck, polrelid) from pg_policy"
+            " where polcmd = 'a' and pg_get_expr(polwithcheck, polrelid) <> 'true'",
+        )
+    }
+    evidence = {"attribute", "version", "passage", "withdrawal", "span", "contract", "approval"}
+    records = {
+        "packet",
+        "packet_source",
+        "packet_span",
+        "trace",
+        "trace_candidate",
+        "trace_passage",
+        "trace_answer",
+        "trace_verdict",
+        "trace_time",
+        "trace_purge",
+    }
+    assert asked == {(True, f"rag.{table}") for table in evidence} | {(False, f"rag.{table}") for table in records}
 
 
 # Views and functions
@@ -392,7 +432,7 @@ def test_administration_is_the_owners(catalog: Connection) -> None:
             catalog,
             "select p.proname::text from pg_proc p cross join unnest(%s::text[]) as r"
             " where pronamespace = 'rag_auth'::regnamespace and has_function_privilege(r, p.oid, 'execute')"
-            " and p.proname in ('add_tenant', 'grant_tenant', 'revoke_tenant')",
+            " and p.proname not in ('tenant', 'write_tenant', 'required_tenant', 'own_tenants')",
             [*RUN_TIME, *LOGINS],
         )
         == []

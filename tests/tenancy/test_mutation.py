@@ -129,6 +129,11 @@ def test_B07_a_binding_to_the_current_user_is_noticed(sessions: Sessions, probed
         assert wall.first_difference(sessions, probed) == "tables, acme_reader as acme"
 
 
+def test_a_signature_that_nobody_verifies_is_noticed(sessions: Sessions, probed: Probe) -> None:
+    with replaced(sessions.admin, "rag_auth.signed_tenant(text)", "return split_part(p_asserted, ':', 1)"):
+        assert wall.first_difference(sessions, probed) == "tables, forger as acme"
+
+
 @contextmanager
 def replaced(admin: Connection, function: str, body: str) -> Iterator[None]:
     """A plpgsql function with another body, for a while; everything else about it stays."""

@@ -106,8 +106,8 @@ def test_A08_A13_A14_a_thousand_hostile_requests_leave_nothing_to_the_other_tena
             connection.exec_driver_sql("select rag_api.bind('acme')")
             poison(connection)
         with store.tenant("northwind") as northwind:
-            assert tuple(northwind._connection.execute(LEFT).one()) == ("northwind", *CLEAN[1:])
-            assert set(northwind._connection.execute(SEEN).scalars()) == {"northwind", "public"}
+            assert tuple(northwind._binding.connection().execute(LEFT).one()) == ("northwind", *CLEAN[1:])
+            assert set(northwind._binding.connection().execute(SEEN).scalars()) == {"northwind", "public"}
     assert sources(store, "northwind") == {"northwind", "public"}
     assert (len(processes), notices) == (1, [])
 
@@ -127,7 +127,7 @@ def test_A14_a_statement_that_was_replaced_on_a_callers_engine_is_none_of_ours(s
                 connection.commit()
             with store.tenant("northwind") as northwind:
                 northwind.corpus_fingerprint()
-                assert set(northwind._connection.execute(SEEN).scalars()) == {"northwind", "public"}
+                assert set(northwind._binding.connection().execute(SEEN).scalars()) == {"northwind", "public"}
         assert sources(store, "northwind") == {"northwind", "public"}
         with engine.connect() as connection:
             assert driver(connection).prepare_threshold == 5  # as it was
@@ -150,18 +150,18 @@ def test_A14_row_security_that_is_off_on_a_callers_engine_is_an_error(spent: Dat
 
 def succeed(store: EvidenceStore, _admin: psycopg.Connection[Any]) -> None:
     with store.tenant("acme") as acme:
-        dirty(acme._connection)
+        dirty(acme._binding.connection())
 
 
 def fail_in_python(store: EvidenceStore, _admin: psycopg.Connection[Any]) -> None:
     with pytest.raises(RuntimeError), store.tenant("acme") as acme:
-        dirty(acme._connection)
+        dirty(acme._binding.connection())
         raise RuntimeError
 
 
 def fail_in_the_database(store: EvidenceStore, _admin: psycopg.Connection[Any]) -> None:
     with pytest.raises(errors.InvalidRequest), store.tenant("acme") as acme:
-        dirty(acme._connection)
+        dirty(acme._binding.connection())
         acme.decide(QUESTION, query=QUERY, case=CASE, k=0)
 
 
@@ -172,14 +172,14 @@ def fail_to_bind(store: EvidenceStore, _admin: psycopg.Connection[Any]) -> None:
 
 def be_cancelled(store: EvidenceStore, admin: psycopg.Connection[Any]) -> None:
     with pytest.raises(sa.exc.OperationalError, match="canceling statement"), store.tenant("acme") as acme:
-        dirty(acme._connection)
-        while_it_sleeps(acme._connection, admin, "pg_cancel_backend")
+        dirty(acme._binding.connection())
+        while_it_sleeps(acme._binding.connection(), admin, "pg_cancel_backend")
 
 
 def be_terminated(store: EvidenceStore, admin: psycopg.Connection[Any]) -> None:
     with pytest.raises(sa.exc.OperationalError, match="terminating connection"), store.tenant("acme") as acme:
-        dirty(acme._connection)
-        while_it_sleeps(acme._connection, admin, "pg_terminate_backend")
+        dirty(acme._binding.connection())
+        while_it_sleeps(acme._binding.connection(), admin, "pg_terminate_backend")
 
 
 def dirty(connection: sa.Connection) -> None:
@@ -242,7 +242,7 @@ def test_A19_a_handle_whose_connection_died_acts_for_nobody_else(spent: Database
     store = EvidenceStore(pool)
     with spent.connect(SUPERUSER, autocommit=True) as admin:
         with pytest.raises(errors.ConnectionLost), store.tenant("acme") as acme:
-            pid = acme._connection.exec_driver_sql("select pg_backend_pid()").scalar()
+            pid = acme._binding.connection().exec_driver_sql("select pg_backend_pid()").scalar()
             admin.execute("select pg_terminate_backend(%s)", (pid,))
             acme.corpus_fingerprint()
     with store.tenant("northwind") as northwind:

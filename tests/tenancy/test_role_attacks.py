@@ -11,7 +11,7 @@ from psycopg import sql
 
 from rag_sql._embedded import SUPERUSER
 from tests.conftest import Database, Server
-from tests.tenancy.wall import TABLES, Connection
+from tests.tenancy.wall import OWNER_COLUMNS, TABLES, Connection
 
 
 @pytest.fixture
@@ -26,11 +26,13 @@ def spy(server: Server, spent: Database) -> Iterator[str]:
 
 
 def visible(connection: Connection, table: str) -> set[str]:
-    """Tenants whose rows are seen; nothing where the statement is refused."""
+    """Tenants, or logins, whose rows are seen; nothing where the statement is refused."""
+    query = sql.SQL("select {} from {}")
+    owner = sql.Identifier(OWNER_COLUMNS.get(table, "tenant"))
     try:
         with connection.transaction():
-            rows = connection.execute(sql.SQL("select tenant from {}").format(sql.Identifier(*table.split("."))))
-            return {tenant for (tenant,) in rows}
+            rows = connection.execute(query.format(owner, sql.Identifier(*table.split("."))))
+            return {name for (name,) in rows}
     except psycopg.errors.InsufficientPrivilege:
         return set()
 

@@ -43,7 +43,7 @@ FAILURES: dict[str, Callable[[Tenant], object]] = {
     "quotation": lambda acme: acme.load_documents(
         [DOCUMENT | {"version": 2, "spans": [{"id": "s", "fact": "f", "quote": f"Not {SECRET}"}]}]
     ),
-    "constraint": lambda acme: acme._connection.execute(
+    "constraint": lambda acme: acme._binding.connection().execute(
         sa.text("insert into rag.version (tenant, document_id, version, title, body) values ('acme', 'X', 0, :s, :s)"),
         {"s": SECRET},
     ),

@@ -14,7 +14,8 @@ from tests.conftest import CASE, LOGINS, QUERY, QUESTION, Database
 from tests.tenancy import wall
 from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
 
-EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", "rag_auth.membership"})
+PROOFS = {"rag_auth.membership", "rag_auth.signing_key"}
+EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", *PROOFS})
 CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
 TRACES = tuple(
     f"rag.{table}"
@@ -143,14 +144,18 @@ def test_A07_without_a_tenant_only_public_is_seen(probed: Probe, session: str) -
 
 
 @pytest.mark.parametrize(
-    ("session", "tenant"), [("acme_reader as acme", "acme"), ("northwind_reader as northwind", "northwind")]
+    ("session", "tenant"),
+    [
+        ("acme_reader as acme", "acme"),
+        ("northwind_reader as northwind", "northwind"),
+        ("service as northwind", "northwind"),
+    ],
 )
 def test_D05_a_reader_sees_its_own_tenant_and_public(probed: Probe, session: str, tenant: str) -> None:
     seen = {table: set(found["sees"].get("rows", ())) for table, found in probed["tables"][session].items()}
     shared = {"rag.tenant", "rag.attribute", "rag.version", "rag.passage", "rag.span", "rag.contract"}
     assert seen == {
-        table: {tenant, "public"} if table in shared else set() if table == "rag_auth.membership" else {tenant}
-        for table in TABLES
+        table: {tenant, "public"} if table in shared else set() if table in PROOFS else {tenant} for table in TABLES
     }
 
 
@@ -165,9 +170,10 @@ def test_a_login_without_a_group_gets_nothing_at_all(probed: Probe, session: str
     assert set(everything) == {DENIED}
 
 
+@pytest.mark.parametrize("table", sorted(PROOFS))
 @pytest.mark.parametrize("session", SESSION_NAMES)
-def test_nobody_reads_who_is_bound_to_which_tenant(probed: Probe, session: str) -> None:
-    assert probed["tables"][session]["rag_auth.membership"]["sees"]["state"] == DENIED
+def test_nobody_reads_who_is_bound_to_which_tenant_and_with_what_key(probed: Probe, session: str, table: str) -> None:
+    assert probed["tables"][session][table]["sees"]["state"] == DENIED
 
 
 @pytest.mark.parametrize("table", EVIDENCE)
@@ -181,9 +187,9 @@ def test_B01_forced_row_security_holds_the_owner(probed: Probe, table: str) -> N
     assert owner["removes"]["state"] in ({"ok", "23503"} if table in TRACES else {"RS070"})
 
 
-def test_the_binder_reads_memberships_and_nothing_else(probed: Probe) -> None:
+def test_the_binder_reads_what_proofs_are_made_of_and_nothing_else(probed: Probe) -> None:
     states = {table: found["sees"]["state"] for table, found in probed["keys"]["binder_key"].items()}
-    assert states == {table: "ok" if table == "rag_auth.membership" else DENIED for table in TABLES}
+    assert states == {table: "ok" if table in {*PROOFS, "rag.tenant"} else DENIED for table in TABLES}
 
 
 # What functions tell
@@ -206,15 +212,16 @@ def test_E01_E02_E11_acmes_evidence_and_what_does_not_exist_are_the_same_to_a_st
 
 
 @pytest.mark.parametrize("session", [name for name in STRANGERS if name.endswith(" as acme")])
-def test_an_asserted_tenant_that_is_not_granted_is_an_error_everywhere(probed: Probe, session: str) -> None:
+def test_an_asserted_tenant_that_is_not_proven_is_an_error_everywhere(probed: Probe, session: str) -> None:
     """Never public alone: that could miss the tenant's own exception."""
     if session.startswith("outsider"):
         return
+    refused = "RS004" if session.startswith("forger") else "RS001"
     for table in EVIDENCE:
-        assert probed["tables"][session][table]["sees"]["state"] == "RS001"
+        assert probed["tables"][session][table]["sees"]["state"] == refused
     for function, results in probed["functions"][session].items():
         if function not in wall.PURE | {"bind"}:
-            assert results["acme"]["state"] in {"RS001", DENIED}, function
+            assert results["acme"]["state"] in {refused, DENIED}, function
 
 
 # What may be added
@@ -226,6 +233,7 @@ def test_rows_are_added_only_by_those_who_write_for_the_tenant(probed: Probe, se
     writers = {
         "acme_curator as acme": "acme",
         "northwind_curator as northwind": "northwind",
+        "service as northwind": "northwind",
         "publisher as public": "public",
     }
     added = {victim for victim, state in probed["tables"][session][table]["adds"].items() if state == "ok"}
@@ -357,6 +365,8 @@ def test_a_tenant_that_is_not_granted_and_one_that_does_not_exist_are_the_same_e
         "another login",
         "another session",
         "own membership",
+        "own key",
+        "key function",
         "grant function",
         "tenant function",
         "revoke function",

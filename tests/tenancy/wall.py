@@ -24,27 +24,35 @@ import json
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, LiteralString, Self
 
 import psycopg
 from psycopg import sql
 
 from rag_sql._embedded import SUPERUSER
-from tests.conftest import CASE, QUERY, QUESTION, Database
+from rag_sql._signing import TenantKey
+from tests.conftest import CASE, QUERY, QUESTION, SERVICE_KEY, Database, add_key
 
 Cursor = psycopg.Cursor[Any]
 Connection = psycopg.Connection[Any]
 Result = dict[str, Any]
 
-#: Logins of the probe's own: the groups they join and the tenants they are bound to. The last three get roles that no
+#: Logins of the probe's own: the tenants they are bound to and the groups they join. The last three get roles that no
 #: run-time login has, while a probe runs.
 EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "northwind_publisher": (("northwind",), ("rag_publisher",)),
+    "forger": ((), ("rag_curator",)),
     "owner_key": ((), ()),
     "binder_key": ((), ()),
     "recorder_key": (("northwind",), ()),
 }
+
+#: Logins that sign for the tenant that they assert, and with what: the service with its key, the forger with a secret
+#: that its own key does not have.
+SIGNERS = {"service": SERVICE_KEY, "forger": TenantKey("00000000000b", bytes(32))}
+
+#: Logins of the probe that get a role, while it runs.
 KEYS = {"owner_key": "rag_owner", "binder_key": "rag_binder", "recorder_key": "rag_recorder"}
 
 #: Who looks, and the tenant that is asserted.
@@ -65,6 +73,8 @@ SESSIONS: tuple[tuple[str, str | None], ...] = (
     ("auditor", None),
     ("outsider", None),
     ("outsider", "acme"),
+    ("service", "northwind"),
+    ("forger", "acme"),
 )
 
 SESSION_NAMES = tuple(f"{login} as {tenant}" for login, tenant in SESSIONS)
@@ -108,6 +118,11 @@ CONTENT = (
 INSERTS: dict[str, LiteralString] = {
     "rag.tenant": "insert into rag.tenant (tenant) values (%(tenant)s || '-2')",
     "rag_auth.membership": "insert into rag_auth.membership (login, tenant) values (session_user, %(tenant)s)",
+    "rag_auth.signing_key": (
+        "insert into rag_auth.signing_key (key_id, login, inner_pad, outer_pad, expires_at)"
+        " values ('00000000000c', session_user, decode(repeat('36', 64), 'hex'), decode(repeat('5c', 64), 'hex'),"
+        " 'infinity')"
+    ),
     "rag.attribute": ("insert into rag.attribute (tenant, attribute, type) values (%(tenant)s, 'x', 'text')"),
     "rag.version": "insert into rag.version (tenant, document_id, version, body) values (%(tenant)s, 'X', 1, 'x')",
     "rag.passage": (
@@ -250,6 +265,7 @@ CALLS: dict[str, str] = {
     "same_documents": "select * from rag_api.same_documents(%(documents)s, array[sha256('x')])",
     "selection": "select * from rag_api.selection(%(query)s, %(case)s, 9)",
     "set_attribute": "select rag_api.set_attribute('x', 'number')",
+    "transaction_identity": "select login from rag_api.transaction_identity()",
     "version_status": "select * from rag_api.version_status()",
     "withdraw_version": "select rag_api.withdraw_version(%(document_id)s, %(version)s)",
     "witnesses": f"select * from rag_api.witnesses({_CONTRACT}, {_SELECTION})",
@@ -273,15 +289,19 @@ PURE = {
     "_verdict_problem",
     "diagnose_ids",
     "draft_preimage",
+    "transaction_identity",
 }
 
-# Ways to change, stop or copy what is stored: {table}.
+#: The column that says whose row it is, where that is no tenant.
+OWNER_COLUMNS = {"rag_auth.signing_key": "login"}
+
+# Ways to change, stop or copy what is stored: {table}, and the column {owner} that says whose row it is.
 WRITES: dict[str, LiteralString] = {
-    "update": "update {table} set tenant = tenant",
-    "update where": "update {table} set tenant = tenant where tenant = 'acme'",
-    "update to acme": "update {table} set tenant = 'acme'",
+    "update": "update {table} set {owner} = {owner}",
+    "update where": "update {table} set {owner} = {owner} where {owner} = 'acme'",
+    "update to acme": "update {table} set {owner} = 'acme'",
     "delete": "delete from {table}",
-    "delete where": "delete from {table} where tenant = 'acme'",
+    "delete where": "delete from {table} where {owner} = 'acme'",
     "delete returning": "delete from {table} returning 1",
     "merge": "merge into {table} t using (values (1)) s(x) on true when matched then delete",
     "truncate": "truncate {table} cascade",
@@ -311,6 +331,14 @@ BINDINGS: dict[str, tuple[LiteralString, ...]] = {
     "a quote": ("set local rag.tenant = 'acme''--'",),
     "empty": ("set local rag.tenant = ''",),
     "reset": ("set local rag.tenant = 'acme'", "reset rag.tenant"),
+    "a proof that is kept": (
+        "select set_config('rag.tenant', regexp_replace(current_setting('rag.tenant'), '^[^:]*', 'acme'), true)",
+    ),
+    "a signature that is made up": (
+        "select set_config('rag.tenant', 'acme:read:00000000000a:' || repeat('0', 64), true)",
+    ),
+    "own key": (INSERTS["rag_auth.signing_key"],),
+    "key function": ("select rag_auth.add_signing_key(session_user::text, 1)",),
     "owner": ("set role rag_owner",),
     "recorder": ("set role rag_recorder",),
     "binder": ("set role rag_binder",),
@@ -350,6 +378,10 @@ SWITCHES: dict[str, LiteralString] = {
         " b as materialized (select tenant from rag.version where (select count(*) from s) > 0)"
         " select tenant from a union all select tenant from b"
     ),
+    "with the proof kept": (
+        "select tenant from rag.version where set_config('rag.tenant',"
+        " regexp_replace(current_setting('rag.tenant'), '^[^:]*', 'acme'), true) is not null"
+    ),
     "in a select list": (
         "select tenant, set_config('rag.tenant', 'acme', true), (select count(*) from rag.packet) from rag.version"
     ),
@@ -369,6 +401,7 @@ def prepare(database: Database) -> None:
                 connection.execute(sql.SQL("grant {} to {}").format(sql.Identifier(group), sql.Identifier(login)))
             for tenant in tenants:
                 connection.execute("select rag_auth.grant_tenant(%s, %s)", (tenant, login))
+        add_key(connection, "forger", replace(SIGNERS["forger"], secret=b"another"))
     for tenant, question, curator, reader, reviewer in (
         ("acme", "hold-question", "acme_curator", "acme_reader", "acme_reviewer"),
         ("northwind", "private-question", "northwind_curator", "northwind_reader", "northwind_curator"),
@@ -424,8 +457,16 @@ def _as(database: Database, login: str, tenant: str | None) -> Iterator[Cursor]:
         yield cursor
 
 
-def assert_tenant(cursor: Cursor, tenant: str | None) -> None:
-    """Assert a tenant as anyone can, without the proof that rag_api.bind asks for."""
+def assert_tenant(cursor: Cursor, tenant: str | None, key: TenantKey | None = None) -> None:
+    """Assert a tenant as anyone can, without the proof that rag_api.bind asks for; signed where there is a key."""
+    if tenant is not None and key is not None:
+        row = cursor.execute(
+            "select session_user::text, pg_backend_pid(),"
+            " (extract(epoch from transaction_timestamp()) * 1000000)::bigint"
+        ).fetchone()
+        assert row is not None
+        login, backend_pid, begun_at = row
+        tenant = key.sign(login, backend_pid, begun_at, tenant, "write")
     cursor.execute("select set_config('rag.tenant', %s, true)", (tenant or "",))
 
 
@@ -484,7 +525,7 @@ class Sessions:
         connection = self._open[login]
         try:
             with connection.cursor() as cursor:
-                assert_tenant(cursor, tenant)
+                assert_tenant(cursor, tenant, SIGNERS.get(login))
                 cursor.execute("savepoint attempt")
                 yield cursor
         finally:
@@ -545,10 +586,10 @@ def _key_facts(stage: str, sessions: Sessions, tables: Sequence[str]) -> Iterato
             result = _look(cursor, tables, sessions.targets)
             for table in tables:
                 for verb, statement in (
-                    ("changes", "update {} set tenant = tenant"),
-                    ("removes", "delete from {}"),
+                    ("changes", "update {table} set {owner} = {owner}"),
+                    ("removes", "delete from {table}"),
                 ):
-                    query = sql.SQL(statement + " returning tenant, null").format(_identifier(table))
+                    query = sql.SQL(statement + " returning {owner}, null").format(**_names(table))
                     result[table][verb] = _attempt(cursor, query, by_tenant=True)
             yield stage, login, result
 
@@ -651,6 +692,10 @@ def _scrub(text: str, values: dict[str, Any] | None) -> str:
     return _CHANGING.sub("<changing>", text)
 
 
+def _names(table: str) -> dict[str, sql.Identifier]:
+    return {"table": _identifier(table), "owner": sql.Identifier(OWNER_COLUMNS.get(table, "tenant"))}
+
+
 def _identifier(relation: str) -> sql.Identifier:
     return sql.Identifier(*relation.split("."))
 
@@ -679,7 +724,7 @@ def _more_facts(sessions: Sessions) -> Iterator[tuple[str, str, Result]]:
 
 def _writes(cursor: Cursor, table: str) -> dict[str, str]:
     return {
-        write: _attempt(cursor, sql.SQL(statement).format(table=_identifier(table)))["state"]
+        write: _attempt(cursor, sql.SQL(statement).format(**_names(table)))["state"]
         for write, statement in WRITES.items()
     }
 
