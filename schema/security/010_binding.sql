@@ -263,6 +263,25 @@ reset role;
 set local role rag_owner;
 revoke create on schema rag_auth from rag_binder;
 
+-- The tenants whose rows this session may read, as the keys of an object: the bound one, and public where p_with_public. For
+-- the policies, which look a row's tenant up in it (020_policies says why). Empty objects are the values that are taken out
+-- fastest; no tenant has an empty name. Inlined where it is called.
+create or replace function rag_auth.readable(
+  p_with_public boolean
+)
+  returns jsonb
+  language sql
+  stable
+  parallel restricted
+return jsonb_build_object(
+  case when p_with_public then 'public' else '' end, '{}'::jsonb,
+  coalesce(rag_auth.tenant(), ''), '{}'::jsonb
+);
+revoke all on function rag_auth.readable from public;
+grant execute on function rag_auth.readable to rag_reader;
+comment on function rag_auth.readable is
+  'The bound tenant, and public where p_with_public, as keys of an object; what rag_auth.tenant() raises.';
+
 -- Administration: the installing login acts as rag_owner for these. No run-time role may call them.
 
 -- RS010 when the name is no slug.

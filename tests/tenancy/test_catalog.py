@@ -301,7 +301,7 @@ def test_B06_C05_functions_in_policies_are_stable(catalog: Connection) -> None:
             " join pg_proc p on p.oid = refobjid"
             " where classid = 'pg_policy'::regclass and refclassid = 'pg_proc'::regclass",
         )
-    ) == {("rag_auth.tenant()", "s"), ("rag_auth.write_tenant()", "s")}
+    ) == {(f"rag_auth.{function}", "s") for function in ("tenant()", "write_tenant()", "readable(boolean)")}
 
 
 def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> None:
@@ -313,6 +313,7 @@ def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> No
         assert condition.count("tenant()") == sum(
             condition.count(f"( SELECT rag_auth.{name}() AS {name})") for name in ("tenant", "write_tenant")
         )
+        assert condition.count("readable(") == condition.count("( SELECT rag_auth.readable(")
 
 
 def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Connection) -> None:
@@ -432,7 +433,7 @@ def test_administration_is_the_owners(catalog: Connection) -> None:
             catalog,
             "select p.proname::text from pg_proc p cross join unnest(%s::text[]) as r"
             " where pronamespace = 'rag_auth'::regnamespace and has_function_privilege(r, p.oid, 'execute')"
-            " and p.proname not in ('tenant', 'write_tenant', 'required_tenant', 'own_tenants')",
+            " and p.proname not in ('tenant', 'readable', 'write_tenant', 'required_tenant', 'own_tenants')",
             [*RUN_TIME, *LOGINS],
         )
         == []
