@@ -82,7 +82,7 @@ def measure(server: Server, passages: int, questions: int) -> list[Row]:
 
 @contextmanager
 def bypassing(server: Server, database: Database) -> Iterator[None]:
-    """A login like acme's reader, but for row-level security. The store grants such a login no tenant: by hand, then."""
+    """A login like acme's reader, but for row-level security. The store refuses such a login a tenant."""
     server.maintenance.execute("create role acme_bypass login bypassrls in role rag_reader")
     with database.connect(SUPERUSER) as connection:
         connection.execute("insert into rag_auth.membership (login, tenant) values ('acme_bypass', 'acme')")
