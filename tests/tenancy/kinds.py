@@ -49,6 +49,9 @@ with role as (
 ), granted as (
   select o.sort, o.name, lower(a.privilege_type) as privilege, e.name as grantee
   from object o cross join lateral aclexplode(o.acl) a join everybody e on e.oid = a.grantee and e.oid <> o.owner
+), granted_columns as (
+  select f.of_table, lower(a.privilege_type) as privilege, e.name as grantee, string_agg(f.name, ', ') as columns
+  from field f cross join lateral aclexplode(f.acl) a join everybody e on e.oid = a.grantee group by 1, 2, 3
 ), lacking as (
   select o.sort, o.name, p.privilege, e.name as grantee
   from object o cross join everybody e
@@ -68,11 +71,14 @@ select name, privilege || ' from ' || grantee, format('revoke %s on %s from %s',
 from granted where sort = '{}'
 """
 _TOO_MANY = """
-select name, privilege || ' to ' || grantee, format('grant %s on %s to %s', privilege, name, grantee),
-  format('revoke %s on %s from %s', privilege, name, grantee)
-from lacking where sort = '{}'
+select l.name, l.privilege || ' to ' || l.grantee, format('grant %s on %s to %s', l.privilege, l.name, l.grantee),
+  -- A privilege that is taken from a table is taken from its columns too.
+  concat(format('revoke %s on %s from %s', l.privilege, l.name, l.grantee),
+    '; grant ' || l.privilege || ' (' || o.columns || ') on ' || l.name || ' to ' || l.grantee)
+from lacking l
+left join granted_columns o on o.of_table = l.name and o.privilege = l.privilege and o.grantee = l.grantee
+where l.sort = '{}'
 """
-_PINNED = "alter %s set search_path = pg_catalog, pg_temp"
 
 LESS = {
     "policy dropped": "select of_table, name, drops, creates from policy",
@@ -100,10 +106,7 @@ from relation where relforcerowsecurity
 select of_table, privilege || ' from ' || grantee,
   format('revoke %s (%s) on %s from %s', privilege, columns, of_table, grantee),
   format('grant %s (%s) on %s to %s', privilege, columns, of_table, grantee)
-from (
-  select f.of_table, lower(a.privilege_type) as privilege, e.name as grantee, string_agg(f.name, ', ') as columns
-  from field f cross join lateral aclexplode(f.acl) a join everybody e on e.oid = a.grantee group by 1, 2, 3
-) as g
+from granted_columns
 """,
     "privilege on a function taken away": _TAKEN_AWAY.format("function"),
     "definer function with the caller's rights": """
@@ -159,12 +162,12 @@ from role cross join unnest(string_to_array('login superuser bypassrls createrol
 select name, '', format('alter %s security definer', name), format('alter %s security invoker', name)
 from function where not prosecdef
 """,
-    "path of a function not pinned": f"""
-select name, '', format('alter %s reset search_path', name), format('{_PINNED}', name)
+    "path of a function not pinned": """
+select name, '', format('alter %s reset search_path', name), pg_get_functiondef(oid)
 from function where 'search_path=pg_catalog, pg_temp' = any (proconfig)
 """,
-    "path of a function with public first": f"""
-select name, '', format('alter %s set search_path = public, pg_catalog, pg_temp', name), format('{_PINNED}', name)
+    "path of a function with public first": """
+select name, '', format('alter %s set search_path = public, pg_catalog, pg_temp', name), pg_get_functiondef(oid)
 from function where 'search_path=pg_catalog, pg_temp' = any (proconfig)
 """,
     "function that is handed rows before the policy": """

@@ -471,12 +471,16 @@ class Sessions:
     def __exit__(self, *_exc: object) -> None:
         self._stack.close()
 
+    def connection(self, login: str) -> Connection:
+        """The login's connection."""
+        if login not in self._open:
+            self._open[login] = self._stack.enter_context(self._database.connect(login))
+        return self._open[login]
+
     @contextmanager
     def look(self, login: str, tenant: str | None) -> Iterator[Cursor]:
         """A transaction of a login that asserts a tenant; rolled back."""
-        if login not in self._open:
-            self._open[login] = self._stack.enter_context(self._database.connect(login))
-        connection = self._open[login]
+        connection = self.connection(login)
         try:
             with connection.cursor() as cursor:
                 assert_tenant(cursor, tenant)
@@ -618,11 +622,11 @@ def _attempt(
         cursor.execute(statement.encode() if isinstance(statement, str) else statement, values)
         rows = cursor.fetchall() if cursor.description else []
     except psycopg.Error as error:
-        said = re.sub(r"(?<![\w-])(acme|nowhere)(?![\w-])", "<tenant>", _everything(error))
+        said = re.sub(r"(?<![\w-])(acme|nowhere)(?![\w-])", "<tenant>", everything(error))
         return {"state": error.sqlstate, "error": _scrub(said, values)}
     finally:
         cursor.execute("rollback to attempt")
-    text = "\n".join(sorted(_text(row) for row in rows))
+    text = "\n".join(sorted(as_text(row) for row in rows))
     result: Result = {
         "state": "ok",
         "rows": len(rows),
@@ -636,21 +640,21 @@ def _attempt(
     return result
 
 
-def _everything(error: psycopg.Error) -> str:
+def everything(error: psycopg.Error) -> str:
     """All that an error says to whoever gets it."""
     said = error.diag
     fields = (said.message_primary, said.message_detail, said.message_hint, said.column_name, said.table_name)
     return " | ".join(field for field in fields if field)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as searchable text: bytes as the text they hold."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, tuple | list):
-        return "|".join(_text(item) for item in value)
+        return "|".join(as_text(item) for item in value)
     if isinstance(value, dict):
-        return "|".join(f"{key}={_text(item)}" for key, item in value.items())
+        return "|".join(f"{key}={as_text(item)}" for key, item in value.items())
     return str(value)
 
 
@@ -665,6 +669,11 @@ def _scrub(text: str, values: dict[str, Any] | None) -> str:
     for name in ("claims", "packet_id", "trace_id", "document_id", "question_id", "tenant"):
         if values is not None:
             text = re.sub(rf"(?<![\w-]){re.escape(str(values[name]))}(?![\w-])", f"<{name}>", text)
+    return timeless(text)
+
+
+def timeless(text: str) -> str:
+    """Without the numbers of packets and traces, which are random, and without times."""
     return _CHANGING.sub("<changing>", text)
 
 
