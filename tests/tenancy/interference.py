@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -379,6 +380,17 @@ def not_eligible(server: Server, template: Database, seed: str) -> Found:
         before = dict(decisions(sessions))
         did = Counter(add_ineligible(sessions, chosen) for _ in range(chosen.randint(1, 8)))
         return _compared(before, dict(decisions(sessions)), did)
+
+
+def after_an_eligible_document(server: Server, template: Database) -> set[str]:
+    """What acme decides otherwise once it has another eligible document: the names of what law 2 (b) compares."""
+    with _sessions(server, template) as sessions:
+        before = dict(decisions(sessions))
+        newer: dict[str, Any] = {"id": "HOLD-7", "version": 9, "body": QUERY, "applies_to": {}, "spans": []}
+        newer["effective_from"] = datetime.now(UTC).isoformat()
+        Actor(sessions, "acme", random.Random(0)).document(**newer)
+        after = dict(decisions(sessions))
+    return {name for name in before if before[name] != after[name]}
 
 
 LAWS = {"a": another_tenant, "b": not_eligible}

@@ -1,6 +1,6 @@
 """The matrix of roles, objects and privileges, as text: ``python -m tests.tenancy.privileges`` writes it.
 
-It stands in ``schema/security/privileges.txt``, made from the catalog of a fresh store and never by hand, so that who
+It stands in ``schema/privileges.txt``, made from the catalog of a fresh store and never by hand, so that who
 changes a grant sees in the same change what it comes to; a test compares it with the catalog.
 """
 
@@ -14,7 +14,7 @@ from rag_sql import _resources
 from rag_sql._embedded import SUPERUSER
 from tests.tenancy.wall import Connection
 
-FILE = "security/privileges.txt"
+FILE = "privileges.txt"
 
 #: Columns of the matrix: every role of the store, in the order of schema/README.md, and everybody.
 ROLES = ("owner", "binder", "search", "recorder", "reader", "curator", "publisher", "reviewer", "auditor", "PUBLIC")
@@ -132,7 +132,7 @@ def _cell(privilege: str | None, direct: bool, grantable: bool) -> str:
 
 
 def written() -> Path:
-    """The file, which stands beside the grants that it shows."""
+    """The file, of the matrix."""
     return _resources.find("schema") / FILE
 
 

@@ -1,4 +1,4 @@
-"""The matrix of privileges that stands beside the grants is what the catalog says."""
+"""The written matrix of privileges is what the catalog says."""
 
 from __future__ import annotations
 
