@@ -117,10 +117,11 @@ class Actor:
         self._versions: dict[str, int] = {}
         self.did: Counter[str] = Counter()
 
-    def act(self, times: int) -> None:
+    def act(self, times: int, *, declares: bool = True) -> None:
+        """Do so many things, chosen at random; types of attributes are declared or not."""
         actions: list[Callable[[], None]] = [self.document, self.document, self.spans, self.withdrawal, self.contract]
         if self._tenant != "public":
-            actions += [self.packet, self.packet, self.attribute]
+            actions += [self.packet, self.packet, *([self.attribute] if declares else [])]
         for _ in range(times):
             action = self._chosen.choice(actions)
             try:
@@ -386,7 +387,7 @@ def not_eligible(server: Server, template: Database, seed: str) -> Found:
     chosen = random.Random(f"b {seed}")
     with _sessions(server, template) as sessions:
         for tenant in ("public", "acme"):
-            Actor(sessions, tenant, chosen).act(chosen.randint(0, 8))
+            Actor(sessions, tenant, chosen).act(chosen.randint(0, 8), declares=False)
         before = dict(decisions(sessions))
         did = Counter(add_ineligible(sessions, chosen) for _ in range(chosen.randint(1, 8)))
         return _compared(before, dict(decisions(sessions)), did)
