@@ -156,6 +156,17 @@ def installed(server: Server) -> Database:
     return database
 
 
+def gateway_corpus(server: Server, template: Database) -> Database:
+    """A copy of an installed store, with the gateway corpus and its contract."""
+    database = server.create(template.name)
+    for login, folder in (("publisher", "public"), ("acme_curator", "acme"), ("northwind_curator", "northwind")):
+        database.load(login, SEED / folder)
+    with database.tenant("publisher") as tenant:
+        question, version, content, _ = _files.read_contract(SEED / "contract.yaml", "public")
+        tenant.add_contract(question, version, content)
+    return database
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server for this test process. It vacuums and analyzes when a test says so, so that plans are repeatable."""
@@ -174,13 +185,7 @@ def installed_template(server: Server) -> Database:
 @pytest.fixture(scope="session")
 def gateway_template(server: Server, installed_template: Database) -> Database:
     """The installed store with the gateway corpus and its contract."""
-    database = server.create(installed_template.name)
-    for login, folder in (("publisher", "public"), ("acme_curator", "acme"), ("northwind_curator", "northwind")):
-        database.load(login, SEED / folder)
-    with database.tenant("publisher") as tenant:
-        question, version, content, _ = _files.read_contract(SEED / "contract.yaml", "public")
-        tenant.add_contract(question, version, content)
-    return database
+    return gateway_corpus(server, installed_template)
 
 
 Clone = Callable[[Database], Database]

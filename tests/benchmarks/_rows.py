@@ -32,6 +32,8 @@ class Row:
         Whether it is reached; None where nothing is asked for.
     note : str
         Why a row was left out, say.
+    plan : str
+        The plan of what was measured, for the JSON.
     """
 
     what: str
@@ -42,6 +44,7 @@ class Row:
     target: str = ""
     reached: bool | None = None
     note: str = ""
+    plan: str = ""
 
 
 def median(values: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import binding, loading, traces
+from tests.benchmarks import binding, loading, tenancy, traces
 from tests.benchmarks.__main__ import main, names
 from tests.benchmarks._rows import Row, table
 from tests.conftest import Database, Server
@@ -62,4 +62,10 @@ def test_traces(server: Server) -> None:
         "record_trace",
         "without candidates",
     ]
+    assert all(row.value for row in rows)
+
+
+def test_tenancy(server: Server) -> None:
+    rows = tenancy.measure(server, passages=200, questions=2)
+    assert [row.what.partition(": ")[2] for row in rows] == ["decide under the policies", "decide bypassing them"]
     assert all(row.value for row in rows)

@@ -38,8 +38,7 @@ def measure(server: Server, passages: int, questions: int) -> list[Row]:
     chosen = random.Random(2)
     with database.connect("acme_reader", autocommit=True) as connection:
         for number in range(questions + 1):
-            query = " ".join(chosen.choices(_WORDS[:400], k=6))
-            asked = {"question": QUESTION, "query": query, "case": json.dumps({"model": f"m{number % 7}"})}
+            asked = {"question": QUESTION, "query": query(chosen), "case": json.dumps({"model": f"m{number % 7}"})}
             values: dict[str, Any] = {}
 
             def ask(name: str, call: str, given: dict[str, Any], first: bool = number == 0) -> Any:
@@ -83,6 +82,11 @@ def bound(connection: psycopg.Connection[Any]) -> Iterator[None]:
     with connection.transaction():
         connection.execute("select rag_api.bind('acme')")
         yield
+
+
+def query(chosen: random.Random) -> str:
+    """Six words, each of which is in one passage of a hundred."""
+    return " ".join(chosen.choices(_WORDS[:400], k=6))
 
 
 def corpus(server: Server, passages: int) -> Database:

@@ -10,14 +10,16 @@ with namespace as (
 ), relation as (
   select c.*, n.nspname || '.' || c.relname as name from pg_class c join namespace n on n.oid = c.relnamespace
 ), fact(kind, name, value) as (
-  select 'namespace', nspname, concat_ws(' | ', nspowner::regrole, nspacl) from namespace
+  select 'namespace', nspname, concat_ws(' | ', nspowner::regrole,
+      array(select a::text from unnest(nspacl) a order by 1)) from namespace
   union all
   select 'relation', name, concat_ws(' | ', relkind, relowner::regrole, relrowsecurity, relforcerowsecurity,
       array_to_string(reloptions, ','), array(select a::text from unnest(relacl) a order by 1))
     from relation where relkind in ('r', 'v')
   union all
   select 'column', r.name || '.' || a.attname, concat_ws(' | ', format_type(a.atttypid, a.atttypmod), a.attnotnull,
-      a.attgenerated, a.attidentity, a.attstattarget, a.attcollation::regcollation, a.attacl,
+      a.attgenerated, a.attidentity, a.attstattarget, a.attcollation::regcollation,
+      array(select x::text from unnest(a.attacl) x order by 1),
       pg_get_expr(d.adbin, d.adrelid))
     from relation r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum

@@ -8,33 +8,38 @@ from typing import Any
 import pytest
 from psycopg import sql
 
-from tests.conftest import Database, Server
+from tests.conftest import Database, Server, gateway_corpus, installed
 from tests.tenancy import wall
 
 Copy = Callable[[], Database]
 
 
-@pytest.fixture(scope="session")
-def walled(server: Server, gateway_template: Database) -> Database:
-    """The template: the gateway corpus, and of each tenant a packet, an approval, a withdrawal and a contract."""
-    database = server.create(gateway_template.name)
+def walled_store(server: Server, gateway: Database | None = None) -> Database:
+    """The gateway corpus, and of each tenant a packet, an approval, a withdrawal and a contract."""
+    database = server.create((gateway or gateway_corpus(server, installed(server))).name)
     wall.prepare(database)
     return database
+
+
+def copied(server: Server, template: Database) -> Database:
+    """A copy of a store, with the privileges on the database that the installer left: CREATE DATABASE copies none."""
+    database = server.create(template.name)
+    server.maintenance.execute(
+        sql.SQL("revoke create, temporary on database {} from public").format(sql.Identifier(database.name))
+    )
+    return database
+
+
+@pytest.fixture(scope="session")
+def walled(server: Server, gateway_template: Database) -> Database:
+    """The template of the copies."""
+    return walled_store(server, gateway_template)
 
 
 @pytest.fixture(scope="session")
 def copy(server: Server, walled: Database) -> Copy:
     """Makes a copy of the walled store that a test may spend."""
-
-    def make() -> Database:
-        database = server.create(walled.name)
-        # A copy of a database has the default privileges, not those that the installer left.
-        server.maintenance.execute(
-            sql.SQL("revoke create, temporary on database {} from public").format(sql.Identifier(database.name))
-        )
-        return database
-
-    return make
+    return lambda: copied(server, walled)
 
 
 @pytest.fixture(scope="module")

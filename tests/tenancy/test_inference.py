@@ -121,7 +121,16 @@ def plan(connection: Connection, options: str, table: str, condition: str, value
     return "\n".join(line for (line,) in connection.execute(query, (value,))).replace(value, "?")
 
 
-@pytest.mark.parametrize(("table", "condition", "hidden", "absent"), HIDDEN)
+#: The same as an element of an array, and as a range: the planner takes these for half as dear as an equality,
+#: and asks them before what is dearer.
+CHEAPER = [
+    (table, condition.replace("= %s", form), hidden, absent)
+    for table, condition, hidden, absent in HIDDEN
+    for form in ("= any (array[%s])", ">= any (array[%s])")
+]
+
+
+@pytest.mark.parametrize(("table", "condition", "hidden", "absent"), [*HIDDEN, *CHEAPER])
 def test_E05_running_a_query_does_not_tell_whether_a_hidden_row_matches(
     northwind: Connection, table: str, condition: str, hidden: str, absent: str
 ) -> None:

@@ -517,12 +517,16 @@ class Sessions:
     def __exit__(self, *_exc: object) -> None:
         self._stack.close()
 
+    def connection(self, login: str) -> Connection:
+        """The login's connection."""
+        if login not in self._open:
+            self._open[login] = self._stack.enter_context(self._database.connect(login))
+        return self._open[login]
+
     @contextmanager
     def look(self, login: str, tenant: str | None) -> Iterator[Cursor]:
         """A transaction of a login that asserts a tenant; rolled back."""
-        if login not in self._open:
-            self._open[login] = self._stack.enter_context(self._database.connect(login))
-        connection = self._open[login]
+        connection = self.connection(login)
         try:
             with connection.cursor() as cursor:
                 assert_tenant(cursor, tenant, SIGNERS.get(login))
@@ -541,12 +545,15 @@ class Sessions:
 def probe(database: Database) -> dict[str, Any]:
     """Everything each session can get and do, by stage and session."""
     with Sessions(database) as sessions:
-        return look_at_tables(sessions) | _by_stage(_more_facts(sessions))
+        views = relations(sessions.admin, "vmf", "rag_api")
+        return look_at(sessions, TABLES, views, tuple(CALLS)) | _by_stage(_more_facts(sessions))
 
 
-def look_at_tables(sessions: Sessions) -> dict[str, Any]:
-    """The part of a probe that is about tables."""
-    return _by_stage(_facts(sessions, TABLES))
+def look_at(
+    sessions: Sessions, tables: Sequence[str] = (), views: Sequence[str] = (), functions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The part of a probe that is about some tables, views and functions of ``rag_api``."""
+    return _by_stage(_parts(sessions, tables, views, functions))
 
 
 def _by_stage(facts: Iterator[tuple[str, str, Result]]) -> dict[str, Any]:
@@ -556,13 +563,32 @@ def _by_stage(facts: Iterator[tuple[str, str, Result]]) -> dict[str, Any]:
     return found
 
 
-def first_difference(sessions: Sessions, expected: dict[str, Any], tables: Sequence[str] = TABLES) -> str | None:
-    """Where tables look other than they did: the first stage and session, or None. Looks no further."""
-    with closing(_facts(sessions, tables)) as facts:
+def first_difference(
+    sessions: Sessions,
+    expected: dict[str, Any],
+    tables: Sequence[str] = (),
+    views: Sequence[str] = (),
+    functions: Sequence[str] = (),
+) -> str | None:
+    """Where something looks other than it did: the first stage and session, or None. Looks no further."""
+    with closing(_parts(sessions, tables, views, functions)) as facts:
         for stage, session, result in facts:
-            if any(expected[stage][session][table] != seen for table, seen in result.items()):
+            if any(expected[stage][session][name] != seen for name, seen in result.items()):
                 return f"{stage}, {session}"
     return None
+
+
+def _parts(
+    sessions: Sessions, tables: Sequence[str], views: Sequence[str], functions: Sequence[str]
+) -> Generator[tuple[str, str, Result]]:
+    if tables:
+        yield from _facts(sessions, tables)
+    if views:
+        for name, cursor in sessions.everyone():
+            yield "views", name, {view: _rows(cursor, view) for view in views}
+    if functions:
+        for name, cursor in sessions.everyone():
+            yield "functions", name, {function: _calls(sessions, name, cursor, function) for function in functions}
 
 
 def _facts(sessions: Sessions, tables: Sequence[str]) -> Generator[tuple[str, str, Result]]:
@@ -642,11 +668,11 @@ def _attempt(
         cursor.execute(statement.encode() if isinstance(statement, str) else statement, values)
         rows = cursor.fetchall() if cursor.description else []
     except psycopg.Error as error:
-        said = re.sub(r"(?<![\w-])(acme|nowhere)(?![\w-])", "<tenant>", _everything(error))
+        said = re.sub(r"(?<![\w-])(acme|nowhere)(?![\w-])", "<tenant>", everything(error))
         return {"state": error.sqlstate, "error": _scrub(said, values)}
     finally:
         cursor.execute("rollback to attempt")
-    text = "\n".join(sorted(_text(row) for row in rows))
+    text = "\n".join(sorted(as_text(row) for row in rows))
     result: Result = {
         "state": "ok",
         "rows": len(rows),
@@ -660,21 +686,21 @@ def _attempt(
     return result
 
 
-def _everything(error: psycopg.Error) -> str:
+def everything(error: psycopg.Error) -> str:
     """All that an error says to whoever gets it."""
     said = error.diag
     fields = (said.message_primary, said.message_detail, said.message_hint, said.column_name, said.table_name)
     return " | ".join(field for field in fields if field)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as searchable text: bytes as the text they hold."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, tuple | list):
-        return "|".join(_text(item) for item in value)
+        return "|".join(as_text(item) for item in value)
     if isinstance(value, dict):
-        return "|".join(f"{key}={_text(item)}" for key, item in value.items())
+        return "|".join(f"{key}={as_text(item)}" for key, item in value.items())
     return str(value)
 
 
@@ -689,6 +715,11 @@ def _scrub(text: str, values: dict[str, Any] | None) -> str:
     for name in ("claims", "packet_id", "trace_id", "document_id", "question_id", "tenant"):
         if values is not None:
             text = re.sub(rf"(?<![\w-]){re.escape(str(values[name]))}(?![\w-])", f"<{name}>", text)
+    return timeless(text)
+
+
+def timeless(text: str) -> str:
+    """Without the numbers of packets and traces, which are random, and without times."""
     return _CHANGING.sub("<changing>", text)
 
 
@@ -701,25 +732,18 @@ def _identifier(relation: str) -> sql.Identifier:
 
 
 def _more_facts(sessions: Sessions) -> Iterator[tuple[str, str, Result]]:
-    """Views, functions, changes, bindings."""
-    views = relations(sessions.admin, "vmf", "rag_api")
-    for name, cursor in sessions.everyone():
-        yield "views", name, {view: _rows(cursor, view) for view in views}
-    for name, cursor in sessions.everyone():
-        victims = ("acme", "nowhere", "northwind") if name.endswith(" as northwind") else ("acme", "nowhere")
-        yield (
-            "functions",
-            name,
-            {
-                function: {victim: _attempt(cursor, call, arguments(sessions.targets, victim)) for victim in victims}
-                for function, call in CALLS.items()
-            },
-        )
+    """Changes, bindings."""
     for name, cursor in sessions.everyone():
         yield "writes", name, {table: _writes(cursor, table) for table in TABLES}
     for name, (login, tenant) in zip(SESSION_NAMES, SESSIONS, strict=True):
         yield "binding", name, {way: _bound(sessions, login, tenant, way) for way in BINDINGS}
         yield "binding", name, {way: _switched(sessions, login, tenant, way) for way in SWITCHES}
+
+
+def _calls(sessions: Sessions, session: str, cursor: Cursor, function: str) -> dict[str, Result]:
+    """A call of a function for each victim that is not the caller's own tenant, and for acme."""
+    victims = ("acme", "nowhere", "northwind") if session.endswith(" as northwind") else ("acme", "nowhere")
+    return {victim: _attempt(cursor, CALLS[function], arguments(sessions.targets, victim)) for victim in victims}
 
 
 def _writes(cursor: Cursor, table: str) -> dict[str, str]:
@@ -746,6 +770,18 @@ def _switched(sessions: Sessions, login: str, tenant: str | None, way: str) -> R
 
 
 # Changing the wall
+
+#: Expressions over pg_policy: the statements that drop a policy, and that create it again as it is.
+DROP_POLICY: LiteralString = "format('drop policy %I on %s', polname, polrelid::regclass)"
+CREATE_POLICY: LiteralString = (
+    "format('create policy %I on %s as %s for %s to %s%s%s', polname, polrelid::regclass,"
+    " case when polpermissive then 'permissive' else 'restrictive' end,"
+    " case polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update'"
+    "  when 'd' then 'delete' else 'all' end,"
+    " (select string_agg(case r when 0 then 'public' else r::regrole::text end, ', ') from unnest(polroles) r),"
+    " ' using (' || pg_get_expr(polqual, polrelid) || ')',"
+    " ' with check (' || pg_get_expr(polwithcheck, polrelid) || ')')"
+)
 
 
 @contextmanager
@@ -776,17 +812,8 @@ def without_policies(admin: Connection, tables: Sequence[str], condition: sql.Co
     """Drop the policies of tables for which a condition on pg_policy holds, and create them again."""
     dropped = admin.execute(
         sql.SQL(
-            "select format('drop policy %%I on %%s', polname, polrelid::regclass), format("
-            " 'create policy %%I on %%s as %%s for %%s to %%s%%s%%s', polname, polrelid::regclass,"
-            " case when polpermissive then 'permissive' else 'restrictive' end,"
-            " case polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update'"
-            "  when 'd' then 'delete' else 'all' end,"
-            " (select string_agg(case r when 0 then 'public' else r::regrole::text end, ', ') from unnest(polroles) r),"
-            " ' using (' || pg_get_expr(polqual, polrelid) || ')',"
-            " ' with check (' || pg_get_expr(polwithcheck, polrelid) || ')')"
-            " from pg_policy where polrelid::regclass::text = any (%s) and {}"
-        ).format(condition),
-        (list(tables),),
+            f"select {DROP_POLICY}, {CREATE_POLICY} from pg_policy where polrelid::regclass::text = any ({{}}) and {{}}"
+        ).format(sql.Literal(list(tables)), condition)
     ).fetchall()
     for drop, _ in dropped:
         admin.execute(drop)
