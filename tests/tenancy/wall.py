@@ -42,6 +42,7 @@ Result = dict[str, Any]
 #: run-time login has, while a probe runs.
 EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "northwind_publisher": (("northwind",), ("rag_publisher",)),
+    "northwind_watcher": (("northwind",), ("rag_curator", "rag_reviewer")),
     "forger": ((), ("rag_curator",)),
     "owner_key": ((), ()),
     "binder_key": ((), ()),
@@ -51,6 +52,9 @@ EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 #: Logins that sign for the tenant that they assert, and with what: the service with its key, the forger with a secret
 #: that its own key does not have.
 SIGNERS = {"service": SERVICE_KEY, "forger": TenantKey("00000000000b", bytes(32))}
+
+#: Logins that may only read for their tenants, whatever their groups.
+WATCHERS = {"northwind_watcher"}
 
 #: Logins of the probe that get a role, while it runs.
 KEYS = {"owner_key": "rag_owner", "binder_key": "rag_binder", "recorder_key": "rag_recorder"}
@@ -65,6 +69,7 @@ SESSIONS: tuple[tuple[str, str | None], ...] = (
     ("northwind_curator", "northwind"),
     ("northwind_curator", "acme"),
     ("northwind_publisher", "northwind"),
+    ("northwind_watcher", "northwind"),
     ("both_reader", "northwind"),
     ("unbound_reader", None),
     ("unbound_reader", "acme"),
@@ -400,7 +405,8 @@ def prepare(database: Database) -> None:
             for group in groups:
                 connection.execute(sql.SQL("grant {} to {}").format(sql.Identifier(group), sql.Identifier(login)))
             for tenant in tenants:
-                connection.execute("select rag_auth.grant_tenant(%s, %s)", (tenant, login))
+                may_write = login not in WATCHERS
+                connection.execute("select rag_auth.grant_tenant(%s, %s, %s)", (tenant, login, may_write))
         add_key(connection, "forger", replace(SIGNERS["forger"], secret=b"another"))
     for tenant, question, curator, reader, reviewer in (
         ("acme", "hold-question", "acme_curator", "acme_reader", "acme_reviewer"),
