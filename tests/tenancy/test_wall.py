@@ -434,13 +434,28 @@ def test_an_error_that_is_caught_leaves_no_foreign_binding(spent: Database) -> N
 
 
 def test_A12_a_cursor_opened_before_a_switch_never_crosses_the_wall(spent: Database) -> None:
+    """It goes on with the rows of the tenant that was bound, or is refused for the one that is not granted."""
     with spent.connect("northwind_reader") as connection:
         connection.execute("select rag_api.bind('northwind')")
         connection.execute("declare before_switch cursor for select tenant from rag.version")
-        first = connection.execute("fetch 1 from before_switch").fetchall()
+        rows = connection.execute("fetch 1 from before_switch").fetchall()
         connection.execute("select set_config('rag.tenant', 'acme', true)")
-        rest = connection.execute("fetch all from before_switch").fetchall()
-        assert {tenant for (tenant,) in first + rest} == {"northwind", "public"}
+        try:
+            rows += connection.execute("fetch all from before_switch").fetchall()
+        except psycopg.DatabaseError as error:
+            assert error.sqlstate == "RS001"
+        assert {tenant for (tenant,) in rows} <= {"northwind", "public"}
+
+
+def test_A12_a_cursor_opened_before_a_switch_shows_the_new_tenant_to_nobody_who_has_both(spent: Database) -> None:
+    """Both halves of the policy have to agree: one was asked before the switch, the other may be asked after it."""
+    with spent.connect("both_reader") as connection:
+        connection.execute("select rag_api.bind('northwind')")
+        connection.execute("declare before_switch cursor for select tenant from rag.version")
+        rows = connection.execute("fetch 1 from before_switch").fetchall()
+        connection.execute("select set_config('rag.tenant', 'acme', true)")
+        rows += connection.execute("fetch all from before_switch").fetchall()
+        assert {tenant for (tenant,) in rows} <= {"northwind", "public"}
 
 
 def test_A12_a_cursor_opened_after_a_switch_is_refused(spent: Database) -> None:
