@@ -156,6 +156,8 @@ def purge_traces(engine: sa.Engine, tenant: str) -> int:
     ------
     UnknownLogin
         No such tenant.
+    TracesInUse
+        An answer is being recorded for one of them; nothing was removed.
     """
     with _as_owner(engine) as connection:
         removed: int = connection.execute(

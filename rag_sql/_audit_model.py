@@ -94,7 +94,8 @@ class Checker(Protocol):
     Attributes
     ----------
     name : str
-        The name under which the report counts it.
+        The name under which the report counts it: a lower-case letter, then letters, digits, ``_`` and ``-``, at most
+        64, where the report is to be recorded with a trace.
     """
 
     @property

@@ -16,7 +16,7 @@ _LABEL = re.compile(r"[A-Za-z]{0,3}\d[\w.\u2013-]*")
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,200})\]")
 #: A blank line ends a sentence, and so does the line before a list's item, a heading or a table's row.
 _BREAK = re.compile(r"\n(?=[ \t]*\n)|\n(?=[ \t]*(?:[-*+\u2022#|>]|\d{1,3}[.)][ \t]))")
-_ENUMERATOR = re.compile(r"\s*[-*+\u2022]?\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*")
+_ENUMERATOR = re.compile(r"\s*+[-*+\u2022]?\s*+\(?(?:\d{1,3}|[A-Za-z])[.)]\s*+")
 
 
 @dataclass(frozen=True)

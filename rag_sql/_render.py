@@ -36,9 +36,17 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+#: What a terminal takes for a command; line ends and tabs are none.
+_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
+
+
+def as_text(value: object, style: str = "") -> Text:
+    """A value as it is: document text is no markup, and gives a terminal no commands."""
+    return Text(("" if value is None else str(value)).translate(_CONTROLS), style=style)
+
+
 def _plain(console: Console, text: str, style: str = "") -> None:
-    """A line as it is: document text is not markup."""
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+    console.print(as_text(text, style), soft_wrap=not console.is_terminal)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -49,7 +57,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _row(table: Table, *cells: object, style: str = "") -> None:
-    table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells), style=style)
+    table.add_row(*map(as_text, cells), style=style)
 
 
 def status(console: Console, found: Status) -> None:

@@ -53,6 +53,7 @@ __all__ = [
     "TenantRequired",
     "TraceAnswered",
     "TraceNotFound",
+    "TracesInUse",
     "UnknownContractVersion",
     "UnknownKey",
     "UnknownLabel",
@@ -297,6 +298,12 @@ class AppendOnly(RagSqlError):
     """Evidence was to be updated, deleted or truncated."""
 
     sqlstate = "RS070"
+
+
+class TracesInUse(RagSqlError):
+    """Traces were to be removed, and an answer is being recorded for one of them; purge again."""
+
+    sqlstate = "RS071"
 
 
 class RoleNotAdministrable(RagSqlError):

@@ -325,6 +325,29 @@ alter table rag.trace_purge
 create trigger trace_purge_is_append_only
   before update or delete or truncate on rag.trace_purge
   for each statement execute function rag.refuse_change();
-comment on table rag.trace_purge is 'Removals of traces whose time was over. Written by rag_auth.purge_traces only.';
+comment on table rag.trace_purge is 'Removals of traces whose time was over. Written by a trigger of rag.trace only.';
 comment on column rag.trace_purge.recorded_before is 'Traces recorded before this instant were removed.';
 comment on column rag.trace_purge.traces is 'How many.';
+
+-- Whoever removes traces: it is recorded.
+create function rag.record_purge()
+  returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into rag.trace_purge (tenant, recorded_before, traces)
+  select g.tenant, now() - n.trace_retention, count(*)
+  from gone g
+  join rag.tenant n on n.tenant = g.tenant
+  group by g.tenant, n.trace_retention;
+  return null;
+end;
+$$;
+revoke all on function rag.record_purge from public;
+comment on function rag.record_purge is 'Trigger: records which traces were removed, by tenant.';
+
+create trigger trace_purge_is_recorded
+  after delete on rag.trace
+  referencing old table as gone
+  for each statement execute function rag.record_purge();

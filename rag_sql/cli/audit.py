@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from rag_sql._audit import audit_answer
 from rag_sql._audit_model import AuditReport, AuditVerdict, Finding
+from rag_sql._render import as_text
 from rag_sql.cli._apps import app
 from rag_sql.cli._common import JsonOption, command, out, print_json
 from rag_sql.errors import FileRefused
@@ -64,9 +64,9 @@ def _read(file: Path) -> tuple[str, dict[str, str]]:
 def print_report(report: AuditReport) -> None:
     """Each sentence with its verdict; below it, for each finding, what is said and what the passages hold."""
     for sentence in report.sentences:
-        out.print(Text(f"{sentence.verdict}: {' '.join(sentence.text.split())}"), soft_wrap=True)
+        out.print(as_text(f"{sentence.verdict}: {' '.join(sentence.text.split())}"), soft_wrap=True)
         for finding in sentence.findings:
-            out.print(Text(_line(finding)), soft_wrap=True)
+            out.print(as_text(_line(finding)), soft_wrap=True)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("check", "bears on", "found in"):
         table.add_column(column)
@@ -74,7 +74,7 @@ def print_report(report: AuditReport) -> None:
         table.add_row(count.check, f"{count.bears_on} of {len(report.sentences)}", str(count.found_in))
     out.print(table)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts().items() if count)
-    out.print(Text(f"{report.verdict}: of {len(report.sentences)} sentences {counts}"), soft_wrap=True)
+    out.print(as_text(f"{report.verdict}: of {len(report.sentences)} sentences {counts}"), soft_wrap=True)
 
 
 def _line(finding: Finding) -> str:

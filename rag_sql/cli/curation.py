@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from rag_sql import _curation
+from rag_sql import _curation, _render
 from rag_sql._curation import CheckReport, FactReport, Suggestion
 from rag_sql.cli._apps import app
 from rag_sql.cli._common import HomeOption, JsonOption, RequiredTenant, UrlOption, command, open_store, out, print_json
@@ -103,7 +103,7 @@ def _nearest_in_json(nearest: Suggestion) -> dict[str, Any]:
 
 def _line(text: str, style: str = "") -> None:
     """A line as it is: what is copied from it must not be broken."""
-    out.print(Text(text, style=style), soft_wrap=True)
+    out.print(_render.as_text(text, style), soft_wrap=True)
 
 
 def _show(report: CheckReport, tenant: str) -> None:

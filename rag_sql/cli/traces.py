@@ -27,12 +27,13 @@ from rag_sql.cli._common import (
     open_store,
     out,
     print_json,
+    report,
     uuid_of,
 )
 from rag_sql.cli._progress import tracked
 from rag_sql.cli.audit import print_report
 from rag_sql.cli.listings import LimitOption
-from rag_sql.errors import TraceNotFound
+from rag_sql.errors import TraceNotFound, TracesInUse
 
 __all__: list[str] = []
 
@@ -129,7 +130,9 @@ def trace_show(
                 "candidates": [asdict(row) for row in candidates],
                 "passages": [asdict(row) for row in passages],
                 "verdicts": [asdict(row) for row in verdicts],
-                "milliseconds": {row.stage: row.took and row.took / timedelta(milliseconds=1) for row in times},
+                "milliseconds": {
+                    row.stage: None if row.took is None else row.took / timedelta(milliseconds=1) for row in times
+                },
             }
         )
     else:
@@ -150,18 +153,24 @@ def trace_purge(
     Needs the login that installed the store. Packets, approvals and documents stay.
     """
     purged: dict[str, int] = {}
+    in_use: list[str] = []
     with open_engine(database_url, home, install=True) as (engine, _):
         limited = [row.tenant for row in _admin.list_tenants(engine) if row.trace_retention]
         with tracked("purging", "tenants", limited if tenant is None else [tenant]) as names:
             for name in names:
-                purged[name] = _admin.purge_traces(engine, name)
+                try:
+                    purged[name] = _admin.purge_traces(engine, name)
+                except TracesInUse as error:
+                    in_use.append(name)
+                    report(error, as_json)
     if as_json:
-        print_json({"purged": purged})
-        return
-    if not purged:
+        print_json({"purged": purged, "in_use": in_use})
+    elif not purged and not in_use:
         out.print("no tenant limits how long traces are kept: rag-sql tenant retain")
-    for name, traces in purged.items():
-        out.print(f"{name}: {traces} {'trace' if traces == 1 else 'traces'} removed")
+    else:
+        for name, traces in purged.items():
+            out.print(f"{name}: {traces} {'trace' if traces == 1 else 'traces'} removed")
+    raise typer.Exit(1 if in_use else 0)
 
 
 @command(trace_app, "diagnose")

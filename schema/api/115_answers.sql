@@ -31,7 +31,7 @@ declare
   v_trace constant rag.trace := rag_api._trace(p_trace_id);
   v_unknown text;
 begin
-  if p_labels is null then
+  if p_labels is null or array_ndims(p_labels) > 1 then
     raise exception using errcode = 'RS010', message = 'labels must be given as an array of texts';
   end if;
   select string_agg(coalesce(to_json(l.label)::text, 'null'), ', ' order by l.i) into v_unknown
@@ -75,9 +75,11 @@ create function rag_api._verdict_problem(
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_length constant integer := length(p_answer);
 begin
   -- One condition after another: the later ones read what the earlier ones have checked.
-  if jsonb_typeof(p_verdicts) <> 'array' or jsonb_array_length(p_verdicts) = 0 then
+  if jsonb_typeof(p_verdicts) <> 'array' or jsonb_array_length(p_verdicts) not between 1 and 10000 then
     return true;
   end if;
   if exists (
@@ -105,11 +107,11 @@ begin
     ) as s
     where s.range_start < s.after
       or s.range_end <= s.range_start
-      or s.range_end > length(p_answer)
+      or s.range_end > v_length
       or jsonb_array_length(s.checks) > 100
       or exists (
         select from jsonb_array_elements(s.checks) as c
-        where jsonb_typeof(c) <> 'string' or octet_length(c #>> '{}') not between 1 and 200
+        where jsonb_typeof(c) <> 'string' or c #>> '{}' !~ '^[a-z][a-z0-9_-]{0,63}$'
       )
   );
 end;
@@ -121,7 +123,8 @@ comment on function rag_api._verdict_problem is 'Private: whether verdicts are n
 set local role rag_recorder;
 
 -- Records what came back for a trace: the answer, as the contract has it kept, the labels it cites, also those that nobody
--- handed over, and what an audit said of it. p_verdicts is that of each sentence, in the order of the answer, by place in
+-- handed over, and what an audit said of it. Where the contract does not keep texts, what is cited and is no label stands as ?1,
+-- ?2, ... by its place: it would be a piece of the answer. p_verdicts is that of each sentence, in the order of the answer, by place in
 -- code points: [{"range_start", "range_end", "verdict", "checks"}], null where nobody audited it. p_answer_took and
 -- p_audit_took say how long the model and the audit took.
 --
@@ -153,20 +156,22 @@ begin
   if coalesce(p_answer, '') = '' or octet_length(p_answer) > 1048576
     or octet_length(p_model) not between 1 and 200 or p_model is null
     or octet_length(p_prompt_version) not between 1 and 200 or p_prompt_version is null
-    or p_citations is null or cardinality(p_citations) > 1000
+    or p_citations is null or cardinality(p_citations) > 1000 or array_ndims(p_citations) > 1
     or exists (select from unnest(p_citations) as l where octet_length(l) not between 1 and 200 or l is null)
-    or p_answer_took < interval '0' or p_audit_took < interval '0'
+    or p_answer_took not between interval '0' and interval '1 day'
+    or p_audit_took not between interval '0' and interval '1 day'
   then
     raise exception using
       errcode = 'RS010',
       message = 'an answer is a text of 1 byte to 1 MiB with at most 1000 citations, a model and a prompt version',
-      hint = 'Labels, model and prompt version are texts of 1 to 200 bytes; times are not negative.';
+      hint = 'Labels, model and prompt version are texts of 1 to 200 bytes; times are from 0 to 1 day.';
   end if;
   if p_verdicts is not null and rag_api._verdict_problem(p_verdicts, p_answer) then
     raise exception using
       errcode = 'RS010',
       message = 'verdicts are those of the sentences of the answer, in their order: a list of at least one mapping with'
         ' range_start, range_end, verdict and checks',
+      detail = 'At most 10000; the name of a check is a lower-case letter, then letters, digits, _ and -, at most 64.',
       hint = format('Ranges are in code points, half-open, within the answer; a verdict is one of %s.',
         array_to_string(v_weights, ', '));
   end if;
@@ -180,7 +185,19 @@ begin
   values (
     v_trace.tenant, v_trace.trace_id, p_prompt_version, p_model,
     case when v_kept in ('text', 'digest') then sha256(rag.utf8(p_answer)) end,
-    p_citations,
+    -- What is no label at all can be anything that stood between brackets.
+    case when v_kept = 'text' then p_citations else array(
+      select
+        case
+          when l ~ '^P[0-9]{1,9}$' or exists (
+            select from rag.trace_passage c
+            where c.tenant = v_trace.tenant and c.trace_id = v_trace.trace_id and c.label = l
+          ) then l
+          else '?' || i
+        end
+      from unnest(p_citations) with ordinality as cited(l, i)
+      order by i
+    ) end,
     case when v_kept = 'text' then p_answer end,
     (
       select v ->> 'verdict' from jsonb_array_elements(p_verdicts) as v
@@ -202,6 +219,12 @@ begin
   select v_trace.tenant, v_trace.trace_id, t.stage, t.took
   from (values ('answer', p_answer_took), ('audit', p_audit_took)) as t(stage, took)
   where t.took is not null;
+exception
+  -- Its time was over, and it was removed at this moment.
+  when foreign_key_violation then
+    raise exception using
+      errcode = 'RS054',
+      message = format('there is no trace %s', p_trace_id);
 end;
 $$;
 revoke all on function rag_api.record_answer from public;

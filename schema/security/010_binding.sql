@@ -107,7 +107,7 @@ begin
   then
     select k.inner_pad, k.outer_pad, exists (select from rag.tenant t where t.tenant = v_part[1]) as has_tenant into v_key
     from rag_auth.signing_key k
-    where k.key_id = v_part[3] and k.login = session_user::text and k.expires_at > transaction_timestamp();
+    where k.key_id = v_part[3] and k.login = session_user::text and k.expires_at > clock_timestamp();
     v_is_signed := sha256(v_key.outer_pad || decode(v_part[4], 'hex')) = sha256(
       v_key.outer_pad || rag_auth.hmac_sha256(
         v_key.inner_pad,
@@ -448,7 +448,8 @@ revoke all on function rag_auth.add_signing_key from public;
 comment on function rag_auth.add_signing_key is
   'Makes a key with which an application signs for tenants as a login; its secret is returned once. RS083, RS010.';
 
--- Takes a key out of use: transactions that are open lose what it proved. RS084 when there is none.
+-- Takes a key out of use: transactions that are open lose what it proved, but those that see the database as it was when they
+-- began (repeatable read): end their sessions. RS084 when there is none.
 create or replace function rag_auth.revoke_signing_key(
   p_key_id text
 )

@@ -150,7 +150,9 @@ GOOD = {"range_start": 0, "range_end": 3, "verdict": "review", "checks": ["names
         [{**GOOD, "checks": "names"}],
         [{**GOOD, "checks": [1]}],
         [{**GOOD, "checks": [""]}],
-        [{**GOOD, "checks": ["x" * 201]}],
+        [{**GOOD, "checks": ["x" * 65]}],
+        [{**GOOD, "checks": ["what the answer says"]}],
+        [{**GOOD, "range_start": number, "range_end": number + 1} for number in range(10_001)],
     ],
 )
 def test_verdicts_that_no_audit_of_the_answer_could_have_are_refused_and_nothing_is_stored(
@@ -179,11 +181,36 @@ def test_a_trace_says_how_long_each_stage_took(store: Database) -> None:
     assert all(timedelta(0) < (times[stage] or timedelta(0)) < timedelta(seconds=10) for stage in list(times)[:3])
 
 
-def test_a_time_is_not_negative(kept: Database, unanswered: Trace) -> None:
+@pytest.mark.parametrize("seconds", [-1, 86_401])
+def test_a_time_is_neither_negative_nor_longer_than_a_day(kept: Database, unanswered: Trace, seconds: int) -> None:
+    took = timedelta(seconds=seconds)
     with kept.tenant("acme_reader") as acme, pytest.raises(errors.InvalidRequest), acme.savepoint():
-        acme.record_answer(
-            unanswered.trace_id, ANSWER, [], model="m", prompt_version="1", answer_took=timedelta(seconds=-1)
-        )
+        acme.record_answer(unanswered.trace_id, ANSWER, [], model="m", prompt_version="1", answer_took=took)
+
+
+def test_citations_are_one_list(kept: Database, unanswered: Trace) -> None:
+    """Two lists in one would be a list that no reader expects."""
+    with kept.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        with pytest.raises(psycopg.DatabaseError) as raised:
+            connection.execute(
+                "select rag_api.record_answer(%s, 'x', array[array['P1'], array['P2']], 'm', '1')",
+                [unanswered.trace_id],
+            )
+        assert raised.value.diag.sqlstate == "RS010"
+
+
+@pytest.mark.parametrize("keep", ["digest", "none", "text"])
+def test_what_stood_between_brackets_and_is_no_label_is_a_text(store: Database, keep: str) -> None:
+    load(store, POLICY, contract={**CONTRACT, "keep": keep})
+    _, trace = record(store)
+    with store.tenant("acme_reader") as acme:
+        acme.record_answer(trace.trace_id, ANSWER, ["P1", "4111-1111", "P9"], model="m", prompt_version="1")
+        (row,) = acme.traces()
+        findings = acme.diagnose_trace(trace.trace_id, trace.context)
+    second = "4111-1111" if keep == "text" else "?2"
+    assert row.citations == ("P1", second, "P9")
+    assert [found.label for found in findings] == sorted([second, "P9"])
 
 
 # When traces end
@@ -220,12 +247,56 @@ def test_traces_whose_time_is_over_go_with_all_their_parts_and_that_is_recorded(
     assert counts(traced) == after
 
 
+def test_a_purge_by_hand_is_recorded_too(traced: Database) -> None:
+    retain(traced, "1 us")
+    with traced.connect(SUPERUSER) as superuser:
+        for table in ("trace_verdict", "trace_answer", "trace_time", "trace_passage", "trace_candidate", "trace"):
+            superuser.execute(f"delete from rag.{table}")
+    assert seen(traced, "traces, recorded_by", "trace_purge") == [(1, SUPERUSER)]
+
+
+def test_nobody_says_that_traces_are_kept_longer_while_they_are_removed(traced: Database) -> None:
+    retain(traced, "1 us")
+    with traced.connect(SUPERUSER) as purging, traced.connect(SUPERUSER) as keeping:
+        purging.execute("set role rag_owner")
+        assert purging.execute("select rag_auth.purge_traces('acme')").fetchone() == (1,)
+        keeping.execute("set role rag_owner")
+        keeping.execute("set lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            keeping.execute("select rag_auth.set_trace_retention('acme', '90 days')")
+
+
+def test_traces_that_are_being_answered_are_not_removed_and_nobody_waits_for_ever(travel: Database) -> None:
+    _, trace = record(travel)
+    retain(travel, "1 us")
+    with travel.connect("acme_reader") as answering, travel.connect(SUPERUSER) as purging:
+        answering.execute("select rag_api.bind('acme')")
+        answering.execute("select rag_api.record_answer(%s, 'x', '{P1}', 'm', '1')", [trace.trace_id])
+        purging.execute("set role rag_owner")
+        purging.execute("alter function rag_auth.purge_traces(text) set lock_timeout = '100ms'")  # of this test alone
+        with pytest.raises(psycopg.DatabaseError) as raised:
+            purging.execute("select rag_auth.purge_traces('acme')")
+        assert raised.value.diag.sqlstate == "RS071"
+        purging.rollback()
+        answering.commit()
+    with travel.tenant("acme_reader") as acme:
+        assert [row.model for row in acme.traces()] == ["m"]
+    assert purge(travel) == 1
+
+
 def test_packets_and_approvals_outlive_their_traces(traced: Database) -> None:
     retain(traced, "1 us")
     purge(traced)
     with traced.tenant("acme_reader") as acme:
         (packet,) = acme.packets()
         assert acme.packet(packet.packet_id).verify() == []
+
+
+@pytest.mark.parametrize("retention", ["1 month", "1 year", "1 month -30 days 1 s", "0", "-1 day"])
+def test_a_time_is_in_days_that_are_always_as_long(kept: Database, retention: str) -> None:
+    with pytest.raises(psycopg.DatabaseError) as raised:
+        retain(kept, retention)
+    assert raised.value.diag.sqlstate == "RS010"
 
 
 @pytest.mark.parametrize("retention", [None, "1 day", "90 days"])
@@ -298,6 +369,7 @@ def test_a_tenant_sees_how_long_its_traces_are_kept(kept: Database) -> None:
         (lambda engine: _admin.set_trace_retention(engine, "nobody", 1), errors.UnknownLogin),
         (lambda engine: _admin.set_trace_retention(engine, "public", 1), errors.UnknownLogin),
         (lambda engine: _admin.purge_traces(engine, "nobody"), errors.UnknownLogin),
+        (lambda engine: _admin.purge_traces(engine, "public"), errors.UnknownLogin),
     ],
 )
 def test_a_time_or_a_tenant_that_cannot_be_is_refused(
