@@ -161,7 +161,7 @@ def test_traces_are_kept_until_their_tenant_says_for_how_long_and_their_time_is_
     assert rag_sql("tenant", "retain", "acme", "90", url=admin).stdout == "acme keeps traces for 90 days\n"
     kept = {row["tenant"]: row["trace_retention"] for row in in_json(rag_sql("tenant", "list", "--json", url=admin))}
     assert kept == {"acme": "90 days", "northwind": None, "public": None}
-    assert in_json(rag_sql("trace", "purge", "--json", url=admin)) == {"purged": {"acme": 0}}
+    assert in_json(rag_sql("trace", "purge", "--json", url=admin)) == {"purged": {"acme": 0}, "in_use": []}
     assert as_reader(travel, "trace", "show", trace["trace_id"]).returncode == 0
     with travel.connect(SUPERUSER) as owner:
         owner.execute("update rag.tenant set trace_retention = '1 us' where tenant = 'acme'")

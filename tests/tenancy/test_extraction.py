@@ -191,6 +191,29 @@ def test_E05_not_promised_a_value_that_is_guessed_whole_is_not_confirmed(
     assert right == wrong
 
 
+@pytest.mark.xfail(strict=True, reason="what costs nothing and stands round a union is asked before the policy")
+def test_E05_not_promised_a_number_in_a_range_is_not_confirmed(extracted: Database, stranger: Connection) -> None:
+    """A constant array that is subscripted by a column is null outside its range."""
+    with extracted.connect(SUPERUSER) as superuser:
+        ((longest,),) = superuser.execute("select max(body_length) from rag.version where tenant = 'acme'").fetchall()
+    for setting in PLANS["sequential scans only"]:
+        stranger.execute("select set_config(%s, 'off', true)", (setting,))
+
+    def plan(low: int) -> str:
+        array = f"[{low}:{low + 1}]={{1,1}}"
+        return "\n".join(
+            line
+            for (line,) in stranger.execute(
+                "explain (analyze, costs off, timing off, summary off, buffers off) select from"
+                " (select body_length d from rag.version union all select body_length from rag.version) u"
+                " where (%s::int[])[d] is not null",
+                (array,),
+            )
+        ).replace(array, "?")
+
+    assert plan(longest) == plan(longest + 100_000)
+
+
 # Spoiling another's search
 
 
