@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 
 from rag_sql._signing import TenantKey
-from rag_sql.errors import translate
+from rag_sql.errors import NotAllowed, NotInstalled, translate
 
 __all__ = [
     "GROUPS",
@@ -64,7 +65,16 @@ class KeyRow:
 @contextmanager
 def _as_owner(engine: sa.Engine) -> Iterator[sa.Connection]:
     with translate(), engine.begin() as connection:
-        connection.exec_driver_sql("set local role rag_owner")
+        try:
+            connection.exec_driver_sql("set local role rag_owner")
+        except sa.exc.DBAPIError as error:
+            if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+                raise NotAllowed(
+                    "this login administers no store", hint="It needs the login that installed the store."
+                ) from error
+            if isinstance(error.orig, psycopg.errors.InvalidParameterValue):
+                raise NotInstalled("no store is installed here", hint="Run: rag-sql install") from error
+            raise
         yield connection
 
 

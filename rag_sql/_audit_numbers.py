@@ -153,6 +153,8 @@ def _same_number(said: Quantity, other: Quantity) -> bool:
         return abs(value - limit) <= max(step, abs(limit) / 20)
     if (said.kind is Kind.YEAR) != (other.kind is Kind.YEAR) or not _follows(said, other):
         return False
+    if said.noun and said.unit is None and other.unit is not None and other.unit.dimension in _DEADLINES:
+        return False  # ten or more travellers do not follow from 14 days
     return value > limit if said.bound in _UPWARD else value < limit
 
 

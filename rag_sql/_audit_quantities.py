@@ -146,7 +146,7 @@ _NUMERAL = (
 )
 _WORD = "(?:" + "|".join(sorted(_WORDS, key=len, reverse=True)) + ")"
 _SCALE = "(?:" + "|".join(sorted(SCALES, key=len, reverse=True)) + ")"
-_CURRENCY = "[$\u20ac\u00a3\u00a5\u20b9]"
+_CURRENCY = r"(?:[$\u20ac\u00a3\u00a5\u20b9]|\b(?:EUR|USD|GBP|JPY|INR)\b)"
 
 
 def _number(digits: str) -> Fraction:
@@ -226,7 +226,7 @@ def _numeral(match: re.Match[str]) -> Quantity | None:
     digits, suffix, currency = match["digits"], (match["suffix"] or "").lower(), match["currency"]
     if len(digits) > _MAX_DIGITS:
         return Quantity(match.start(), match.end(), Kind.LITERAL, match[0])
-    value, step, kind, unit = _number(digits), _step(digits), Kind.NUMBER, UNITS.get(currency or "")
+    value, step, kind, unit = _number(digits), _step(digits), Kind.NUMBER, UNITS.get((currency or "").lower())
     if match["scale"]:
         scale = SCALES[match["scale"].lower()]
         value, step = value * scale, step * scale

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import sentencex  # type: ignore[import-untyped]
 
-__all__ = ["Sentence", "cut", "sentence_spans"]
+__all__ = ["Sentence", "cut", "says", "sentence_spans"]
 
 #: What can be a label without being one of the sources': letters and digits such as P9, S12 or 3.
 _LABEL = re.compile(r"[A-Za-z]{0,3}\d[\w.\u2013-]*")
@@ -104,3 +105,13 @@ def cut(answer: str, labels: Collection[str]) -> list[Sentence]:
 def _masked(text: str, labels: Collection[str]) -> str:
     """The text with spaces in place of citations."""
     return _BRACKETS.sub(lambda match: " " * len(match[0]) if _labels(match[1], labels) else match[0], text)
+
+
+def says(answer: str, text: str) -> bool:
+    """Whether whole words of an answer are a text's; case, white space and the last full stop are no matter."""
+    words = re.escape(_folded(text).rstrip("."))
+    return re.search(rf"(?<!\w){words}(?!\w)", _folded(answer)) is not None
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())

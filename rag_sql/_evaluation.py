@@ -8,8 +8,6 @@ is not judged, and neither are the stages of an answer where there is none. Noth
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +17,7 @@ from typing import Any
 
 from rag_sql import _statements
 from rag_sql._audit import audit_answer
-from rag_sql._audit_text import cut
+from rag_sql._audit_text import cut, says
 from rag_sql._evaluation_files import AnswerNeeds, Case, EvaluationSet, read_answers, read_set
 from rag_sql._models import ContextPassage, Outcome, Trace
 from rag_sql._rows import TraceFinding
@@ -61,7 +59,7 @@ class CaseFinding:
         One of the five in ``STAGES``.
     finding : str
         ``retrieval_miss``, ``eligible``; ``context_loss``, ``handed_over``; ``outcome``; ``unknown_citation``,
-        ``not_cited``; ``not_said``, ``said``, ``not_auditable`` or the audit's verdict.
+        ``not_cited``; ``not_said``, ``said``, ``states_decision``, ``not_auditable`` or the audit's verdict.
     passages : tuple of str
         Names, in the set, of the passage that is concerned.
     detail : str
@@ -288,7 +286,7 @@ def _evaluated(tenant: Tenant, case: Case, places: Mapping[str, _Place], answer:
     ]
     if answer is not None:
         findings += _uncited({name: places[name] for name in needs.cites}, context, labels, diagnosis)
-        findings += _said(needs, answer)
+        findings += _said(needs, answer, decision["never_say"] if decision else [])
         findings += _audited(needs, answer, trace, decision["refer"] if decision else "")
     judged = {
         "retrieved": bool(required),
@@ -413,24 +411,17 @@ def _uncited(
             yield CaseFinding("cited", "not_cited", (name,), f"{place} was handed over as {label} and is not cited")
 
 
-def _said(needs: AnswerNeeds, answer: str) -> Iterator[CaseFinding]:
-    """Texts that had to be said and are not, or are and must not be."""
+def _said(needs: AnswerNeeds, answer: str, decides: Sequence[str]) -> Iterator[CaseFinding]:
+    """Texts that had to be said and are not, or are and must not be; and a decision that only a person makes."""
     for text in needs.says:
-        if not _holds(answer, text):
+        if not says(answer, text):
             yield CaseFinding("audit", "not_said", (), f"does not say {text!r}")
     for text in needs.never_says:
-        if _holds(answer, text):
+        if says(answer, text):
             yield CaseFinding("audit", "said", (), f"says {text!r}")
-
-
-def _holds(answer: str, text: str) -> bool:
-    """Whether whole words of an answer are a text's; case and white space are no matter."""
-    words = re.escape(_folded(text))
-    return re.search(rf"(?<!\w){words}(?!\w)", _folded(answer)) is not None
-
-
-def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+    for text in decides:
+        if says(answer, text):
+            yield CaseFinding("audit", "states_decision", (), f"states the decision that only a person makes: {text!r}")
 
 
 def _audited(needs: AnswerNeeds, answer: str, trace: Trace, refer: str) -> Iterator[CaseFinding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -121,13 +121,39 @@ def traces(console: Console, rows: Sequence[TraceRow]) -> None:
     console.print(table)
 
 
-def trace_verdicts(console: Console, rows: Sequence[TraceVerdict]) -> None:
-    """What an audit said of an answer, sentence by sentence; nothing where nobody audited it."""
-    table = _table("what the audit says of the answer", "from", "to", "verdict", "found by", "sentence")
-    for row in rows:
-        _row(table, row.range_start, row.range_end, row.verdict, " ".join(row.checks), row.sentence)
-    if rows:
-        console.print(table)
+def trace_head(console: Console, row: TraceRow) -> None:
+    """What was asked, and the outcome on what was handed over."""
+    case = " ".join(f"{name}={value}" for name, value in row.case_facts.items())
+    _plain(
+        console, f"{row.question_id} {case}".rstrip() + f" · K {row.k} · budget {row.budget} · packet {row.packet_id}"
+    )
+    if row.query is not None:
+        _plain(console, f"query: {row.query}")
+    lost = f", missing from what was handed over: {', '.join(row.missing)}" if row.missing else ""
+    _plain(console, f"{row.outcome}{lost}", "red" if lost else "bold")
+
+
+def trace_answer(
+    console: Console, row: TraceRow, labels: Collection[str | None], verdicts: Sequence[TraceVerdict]
+) -> None:
+    """What came back: who wrote it, what it cites, and what an audit said of it, sentence by sentence."""
+    if row.citations is None:
+        _plain(console, "no answer is recorded")
+        return
+    cites = " ".join(label if label in labels else f"{label} (not handed over)" for label in row.citations)
+    _plain(console, f"answer of {row.model}, prompt {row.prompt_version}, cites {cites or 'nothing'}")
+    if not verdicts:
+        _plain(console, "nobody audited it")
+        return
+    kept = row.answer is not None
+    table = _table("", "from", "to", "verdict", "found by", *(["sentence"] if kept else []))
+    for verdict in verdicts:
+        said = [" ".join((verdict.sentence or "").split())] if kept else []
+        _row(table, verdict.range_start, verdict.range_end, verdict.verdict, " ".join(verdict.checks), *said)
+    console.print(table)
+    _plain(
+        console, f"the audit says: {row.verdict}" + ("" if kept else " (the contract does not keep the answer's text)")
+    )
 
 
 def trace_times(console: Console, rows: Sequence[TraceTime]) -> None:
@@ -194,13 +220,15 @@ def evaluation(console: Console, found: Evaluation) -> None:
         _plain(console, f"no answer: {', '.join(found.unanswered)}")
 
 
-def trace_findings(console: Console, findings: Sequence[TraceFinding]) -> None:
-    """Where evidence was lost; and what it does not mean when it was not."""
+def trace_findings(console: Console, findings: Sequence[TraceFinding], verdict: str | None) -> None:
+    """Where evidence was lost; what it does not mean when it was not, and what an audit has said of the answer."""
     for row in findings:
         what = row.label or f"{row.document_id} v{row.version} from {row.range_start} ({row.tenant})"
         _plain(console, f"{row.finding}: {what}", "red")
     if not findings:
         _plain(console, "nothing found; that does not mean that the answer is right: only identifiers were compared")
+    if verdict is not None:
+        _plain(console, f"the audit of the answer said: {verdict}")
 
 
 def reason(candidate: Candidate) -> str:
@@ -338,6 +366,10 @@ def contract(console: Console, row: ContractRow, clauses: Sequence[ClauseRow]) -
     _plain(console, f"{row.question_id} version {row.version} of {row.tenant}", "bold")
     _plain(console, f"case: {', '.join(row.case_attributes) or 'no attributes'} · content {row.content_sha256[:16]}")
     _plain(console, f"traces keep of queries and answers: {row.keep}")
+    if row.decision:
+        _plain(console, f"{row.decision['decided_by']} decides {row.decision['about']}; say: {row.decision['refer']}")
+        for sentence in row.decision["never_say"]:
+            _plain(console, f"never say: {sentence}")
     table = _table("", "fact", "on this quotation", "may be said")
     for clause in clauses:
         _row(table, clause.fact, clause.quote, clause.clause)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 __all__ = [
     "AddedSpan",
@@ -127,6 +128,8 @@ class ContractRow:
         Whether it is the owner's newest version of the question.
     case_attributes, required_facts : tuple of str
         In contract order.
+    decision : dict or None
+        What only a person decides, ``about`` what, ``decided_by`` whom, where to ``refer``, and what to ``never_say``.
     keep : str
         What traces keep of queries and answers: ``text``, ``digest`` or ``none``.
     content_sha256 : str
@@ -140,6 +143,7 @@ class ContractRow:
     is_newest: bool
     case_attributes: tuple[str, ...]
     required_facts: tuple[str, ...]
+    decision: dict[str, Any] | None
     keep: str
     content_sha256: str
     recorded_at: datetime
@@ -212,7 +216,7 @@ class AttributeRow:
 
 @dataclass(frozen=True)
 class TraceRow:
-    """A trace, in a line; what concerns the answer is None while there is none."""
+    """A trace, in a line; what concerns the answer is None while there is none, and texts where they are not kept."""
 
     trace_id: str
     packet_id: str
@@ -224,6 +228,10 @@ class TraceRow:
     prompt_version: str | None
     citations: tuple[str, ...] | None
     verdict: str | None
+    case_facts: dict[str, str]
+    k: int
+    query: str | None
+    answer: str | None
     recorded_at: datetime
     recorded_by: str
 

@@ -142,8 +142,9 @@ ELIGIBLE_AMONG = _statement(
 
 TRACES = _statement(
     "select trace_id::text, packet_id::text, question_id, outcome, missing, budget, model, prompt_version, citations,"
-    " verdict, recorded_at, recorded_by from rag_api.trace"
-    " where tenant = :tenant order by recorded_at desc, trace_id limit :limit"
+    " verdict, case_facts, k, query, answer, recorded_at, recorded_by from rag_api.trace"
+    " where tenant = :tenant and (cast(:trace_id as uuid) is null or trace_id = cast(:trace_id as uuid))"
+    " order by recorded_at desc, trace_id limit :limit"
 )
 
 TRACE_PASSAGES = _statement(
@@ -189,7 +190,7 @@ REQUIRE_APPROVAL = _statement(
 )
 
 CONTRACTS = _statement(
-    "select tenant, question_id, version, is_newest, case_attributes, required_facts, keep, content_sha256,"
+    "select tenant, question_id, version, is_newest, case_attributes, required_facts, decision, keep, content_sha256,"
     " recorded_at, recorded_by from rag_api.contract order by question_id, tenant, version"
 )
 

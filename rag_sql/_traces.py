@@ -12,6 +12,7 @@ from rag_sql._audit_model import AuditedSentence, AuditReport
 from rag_sql._calls import Calls, whole_number
 from rag_sql._models import Trace
 from rag_sql._rows import Citation, TraceCandidate, TraceFinding, TracePassage, TraceRow, TraceTime, TraceVerdict
+from rag_sql.errors import TraceNotFound
 
 __all__ = ["Traces"]
 
@@ -160,7 +161,21 @@ class Traces(Calls):
 
     def traces(self, limit: int = 50) -> list[TraceRow]:
         """The tenant's newest traces, newest first."""
-        rows = self._rows(_statements.TRACES, tenant=self.name, limit=whole_number("a limit", limit))
+        return self._traces(None, whole_number("a limit", limit))
+
+    def trace(self, trace_id: str) -> TraceRow:
+        """One trace: what was asked, the outcome on what was handed over, and what came back.
+
+        Raises
+        ------
+        TraceNotFound
+        """
+        for row in self._traces(trace_id, 1):
+            return row
+        raise TraceNotFound(f"there is no trace {trace_id}")
+
+    def _traces(self, trace_id: str | None, limit: int) -> list[TraceRow]:
+        rows = self._rows(_statements.TRACES, tenant=self.name, trace_id=trace_id, limit=limit)
         return [TraceRow(**{**row, "missing": tuple(row["missing"]), "citations": _labels(row)}) for row in rows]
 
     def trace_passages(self, trace_id: str) -> list[TracePassage]:

@@ -14,7 +14,7 @@ import typer
 from rag_sql import _admin, _files, _render
 from rag_sql._audit import audit_answer
 from rag_sql._audit_model import AuditVerdict
-from rag_sql._rows import TracePassage
+from rag_sql._audit_text import says
 from rag_sql.cli._apps import trace_app
 from rag_sql.cli._common import (
     EXIT_CODES,
@@ -33,7 +33,7 @@ from rag_sql.cli._common import (
 from rag_sql.cli._progress import tracked
 from rag_sql.cli.audit import print_report
 from rag_sql.cli.listings import LimitOption
-from rag_sql.errors import TraceNotFound, TracesInUse
+from rag_sql.errors import TracesInUse
 
 __all__: list[str] = []
 
@@ -80,7 +80,9 @@ def trace_answer(
     """
     answer = _files.read_text(file)
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        passages = _passages(bound.trace_passages(uuid_of(trace)), trace)
+        row = bound.trace(uuid_of(trace))
+        decision = bound.packet(row.packet_id).needed_decision
+        passages = bound.trace_passages(trace)
         handed_over = {row.label: "\n".join((*row.heading_path, row.text)) for row in passages if row.label}
         began = time.perf_counter()
         report = audit_answer(answer, handed_over)
@@ -89,8 +91,16 @@ def trace_answer(
         bound.record_answer(
             trace, answer, citations, model=model, prompt_version=prompt_version, audit=report, audit_took=took
         )
-    print_json(report.to_dict()) if as_json else print_report(report)
-    if report.verdict.rejects:
+    decides = [text for text in (decision["never_say"] if decision else []) if says(answer, text)]
+    if as_json:
+        print_json({**report.to_dict(), "states_decision": decides})
+    else:
+        print_report(report)
+        for text in decides:
+            out.print(
+                f"states the decision that only a person makes: {text}", soft_wrap=True, markup=False, style="red"
+            )
+    if report.verdict.rejects or decides:
         raise typer.Exit(1)
     raise typer.Exit(0 if report.verdict is AuditVerdict.NO_FINDING else 3)
 
@@ -119,14 +129,15 @@ def trace_show(
 ) -> None:
     """Show a trace, stage by stage: candidates, what became of each passage, the answer's verdicts, times."""
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        passages = _passages(bound.trace_passages(uuid_of(trace)), trace)
+        row = bound.trace(uuid_of(trace))
+        passages = bound.trace_passages(trace)
         candidates = bound.trace_candidates(trace)
         verdicts = bound.trace_verdicts(trace)
         times = bound.trace_times(trace)
     if as_json:
         print_json(
             {
-                "trace_id": trace,
+                **asdict(row),
                 "candidates": [asdict(row) for row in candidates],
                 "passages": [asdict(row) for row in passages],
                 "verdicts": [asdict(row) for row in verdicts],
@@ -136,14 +147,15 @@ def trace_show(
             }
         )
     else:
+        _render.trace_head(out, row)
         _render.trace_stages(out, candidates, passages)
-        _render.trace_verdicts(out, verdicts)
+        _render.trace_answer(out, row, {passage.label for passage in passages}, verdicts)
         _render.trace_times(out, times)
 
 
 @command(trace_app, "purge")
 def trace_purge(
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Of this tenant alone.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="Of this tenant alone.")] = None,
     database_url: UrlOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -197,7 +209,8 @@ def trace_diagnose(
     places = [_place(text, tenant) for text in required] + [_place(text, "public") for text in public or []]
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
         findings = bound.diagnose_trace(uuid_of(trace), places)
-    print_json([asdict(row) for row in findings]) if as_json else _render.trace_findings(out, findings)
+        verdict = bound.trace(trace).verdict
+    print_json([asdict(row) for row in findings]) if as_json else _render.trace_findings(out, findings, verdict)
     raise typer.Exit(1 if findings else 0)
 
 
@@ -216,9 +229,3 @@ def _place(text: str, tenant: str) -> _Place:
     if not document_id or re.fullmatch(r"[1-9][0-9]{0,8}", version) is None or not re.fullmatch(r"[0-9]{0,9}", start):
         raise typer.BadParameter(f"{text!r} is not DOCUMENT@VERSION or DOCUMENT@VERSION:START", param_hint="--required")
     return _Place(tenant, document_id, int(version), int(start or 0))
-
-
-def _passages(rows: list[TracePassage], trace: str) -> list[TracePassage]:
-    if not rows:
-        raise TraceNotFound(f"there is no trace {trace}, or nothing was selected for it")
-    return rows

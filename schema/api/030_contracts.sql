@@ -16,6 +16,7 @@ create view rag_api.contract with (security_invoker = true) as
     array(select jsonb_array_elements_text(c.content -> 'case')) as case_attributes,
     array(select f ->> 'fact' from jsonb_array_elements(c.content -> 'facts') with ordinality as t(f, i) order by i)
       as required_facts,
+    c.content -> 'decision' as decision,
     coalesce(c.content ->> 'keep', 'digest') as keep,
     encode(c.content_sha256, 'hex') as content_sha256,
     c.recorded_at,

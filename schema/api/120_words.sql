@@ -75,6 +75,7 @@ begin
     ('approval.is_newest', 'no later decision about this draft on this evidence: the one that counts'),
     ('is_in_force', 'what a question asked now gets: the newest, and the tenant''s own before a public one'),
     ('case_attributes', 'attributes that a case has to state'),
+    ('contract.decision', 'what only a person decides, by whom, where to turn, and what would state it; null where documents decide'),
     ('keep', 'what traces keep of queries and answers: text, digest or none'),
     ('required_facts', 'facts that an answer needs, in contract order'),
     ('fact_position', 'place of the fact in the contract, from 1'),

@@ -166,7 +166,11 @@ begin
     raise exception using
       errcode = 'RS001',
       message = format('tenant "%s" is not bound to login "%s"', v_asserted, session_user),
-      hint = format('Ask the administrator of the store for: rag-sql tenant grant %s %s', v_asserted, session_user);
+      hint = case
+        when exists (select from rag_auth.signing_key k where k.login = session_user::text)
+        then 'This login has keys: sign with one (RAG_SQL_TENANT_KEY), or have the tenant granted to it.'
+        else format('Ask the administrator of the store for: rag-sql tenant grant %s %s', v_asserted, session_user)
+      end;
   end if;
   return v_asserted;
 end;

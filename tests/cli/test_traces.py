@@ -178,3 +178,37 @@ def test_a_number_of_days_that_is_none_is_wrong_usage(store: Database, days: str
 def test_no_run_time_login_purges(travel: Database) -> None:
     ran = rag_sql("trace", "purge", url=travel.url("acme_curator"))
     assert (ran.returncode, ran.stdout) == (1, "")
+
+
+def test_a_trace_is_shown_from_the_question_to_the_verdict(travel: Database, tmp_path: Path) -> None:
+    trace = record(travel, "--budget", "40", code=3)
+    answer(travel, trace, "Travel receipts go in within 30 days of the trip [P1, P9].", tmp_path)
+    said = as_reader(travel, "trace", "show", trace["trace_id"]).stdout
+    for line in (
+        "receipt-deadline-v1 · K 2 · budget 40 · packet ",
+        "AskForEvidence, missing from what was handed over: ",
+        "answer of m-1, prompt 1, cites P1 P9 (not handed over)",
+        "the audit says: contradicted (the contract does not keep the answer's text)",
+    ):
+        assert line in said
+    shown = in_json(as_reader(travel, "trace", "show", trace["trace_id"], "--json"))
+    assert (shown["question_id"], shown["outcome"], shown["citations"]) == (
+        "receipt-deadline-v1",
+        "AskForEvidence",
+        ["P1", "P9"],
+    )
+
+
+def test_an_answer_that_states_what_only_a_person_decides_is_rejected(travel: Database, tmp_path: Path) -> None:
+    trace = in_json(as_reader(travel, "trace", "record", packet(travel, "late-receipt-v1"), "--json"))
+    said = "Receipts are due within 14 days [P1]. Finance will  accept your late receipt [P1]."
+    ran = answer(travel, trace, said, tmp_path)
+    assert ran.returncode == 1
+    assert "states the decision that only a person makes: Finance will accept your late receipt." in ran.stdout
+
+
+def test_a_diagnosis_repeats_what_the_audit_said(travel: Database, tmp_path: Path) -> None:
+    trace = record(travel)
+    answer(travel, trace, "Travel receipts go in within 30 days of the trip [P1].", tmp_path)
+    ran = as_reader(travel, "trace", "diagnose", trace["trace_id"], *required(trace))
+    assert "the audit of the answer said: contradicted" in ran.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag_sql import AuditVerdict, audit_answer
+from rag_sql._audit_numbers import NumbersCheck
 
 V = AuditVerdict
 
@@ -104,3 +105,19 @@ def test_digits_too_long_to_be_a_number_are_compared_as_written() -> None:
     digits = "9" * 5000
     assert numbers_verdict(f"code {digits}", f"code {digits}") is V.NO_FINDING
     assert numbers_verdict(f"code {digits}", f"code {digits[:-1]}8") is V.CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("sentence", "passage", "held"),
+    [
+        ("Ten or more travellers are not refunded.", "Refunded up to 14 days before departure.", False),
+        ("Ten or more travellers are not refunded.", "Groups of 12 travellers are not refunded.", True),
+        ("The fee is $25.", "A fee of EUR 25 applies.", False),
+        ("The fee is 25 euros.", "A fee of EUR 25 applies.", True),
+        ("The fee is USD 25.", "A fee of $25 applies.", True),
+    ],
+)
+def test_a_limit_does_not_follow_from_a_time_nor_a_price_from_another_currency(
+    sentence: str, passage: str, held: bool
+) -> None:
+    assert (NumbersCheck().check(sentence, {"P1": passage}) == []) is held
