@@ -64,7 +64,8 @@ class Program(TyperGroup):
 
 
 _EXIT_CODES = (
-    "Exit codes: 0 sufficient, or done; 1 an error; 2 wrong usage; 3 ask for evidence; 4 unsupported question; "
+    "Exit codes: 0 sufficient, or done; 1 an error (said on standard error), or a check that failed (said on standard "
+    "output); 2 wrong usage; 3 ask for evidence, or a person has to look; 4 unsupported question; "
     "5 approval missing, rejected or stale; 6 needs decision; 130 interrupted."
 )
 
