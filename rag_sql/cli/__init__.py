@@ -1,9 +1,8 @@
 """The command line: ``rag-sql``.
 
-Exit codes: 0 sufficient, or done; 1 error; 2 usage; 3 ask for evidence; 4 unsupported question; 5 approval missing,
-rejected or stale; 6 needs decision; 130 interrupted. From ``audit``, 1 is also a rejected answer and 3 one that a
-person has to see; from ``eval``, 1 is also a case that is not as expected. Errors go to standard error: code, what,
-where and what to do; with ``--json`` as one JSON object on one line.
+Exit codes: 0 sufficient, or done; 1 an error, or a check that failed; 2 usage; 3 ask for evidence, or a person has to
+look; 4 unsupported question; 5 approval missing, rejected or stale; 6 needs decision; 130 interrupted. Errors go to
+standard error: code, what, where and what to do; with ``--json`` as one JSON object on one line.
 """
 
 from __future__ import annotations

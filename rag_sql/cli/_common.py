@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -37,6 +38,13 @@ def _given(value: str | None) -> str | None:
     return value
 
 
+def _url_given(value: str | None) -> str | None:
+    """The same; and a variable that stands there empty is no wish for the embedded server."""
+    if value is None and os.environ.get("RAG_SQL_DATABASE_URL") == "":
+        raise typer.BadParameter("RAG_SQL_DATABASE_URL is empty; unset it for the embedded server")
+    return _given(value)
+
+
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -45,7 +53,7 @@ UrlOption = Annotated[
         help="postgresql://login@host/database; without it the embedded server is started.",
         show_default=False,
         show_envvar=False,
-        callback=_given,
+        callback=_url_given,
     ),
 ]
 HomeOption = Annotated[

@@ -37,7 +37,7 @@ class Ran:
 
 
 def rag_sql(*arguments: str | Path, url: str | None = None, stdin: str | None = None) -> Ran:
-    environment = {"COLUMNS": "200", "NO_COLOR": "1", "RAG_SQL_DATABASE_URL": url or ""}
+    environment = {"COLUMNS": "200", "NO_COLOR": "1", "RAG_SQL_DATABASE_URL": url}
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], env=environment, input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -46,6 +46,13 @@ def rag_sql(*arguments: str | Path, url: str | None = None, stdin: str | None = 
 
 def in_json(result: Ran) -> Any:
     return json.loads(result.stdout)
+
+
+def test_a_url_that_nobody_filled_in_is_no_wish_for_the_embedded_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_SQL_DATABASE_URL", "")
+    result = CliRunner().invoke(app, ["status"])
+    assert result.exit_code == 2
+    assert "RAG_SQL_DATABASE_URL is empty" in result.stderr
 
 
 def test_the_demo_runs_in_a_database_of_its_own_and_agrees_with_the_article(server: Server) -> None:
