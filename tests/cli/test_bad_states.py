@@ -28,6 +28,8 @@ from tests.cli.test_cli import ASK, Ran, in_json, rag_sql
 from tests.conftest import CASE, QUERY, QUESTION, SEED, Database, Server
 from tests.stored import stored
 
+pytestmark = pytest.mark.slow  # servers are started, killed and filled
+
 REPEAT = "What was not committed is not stored. When the server answers again, look what is there, and repeat."
 PRIMARY = "A standby decides and explains. To record, load or approve, use the primary's database URL."
 PROGRAM = [sys.executable, "-c", "from rag_sql.cli import main; main()"]

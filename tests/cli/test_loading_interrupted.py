@@ -18,6 +18,8 @@ from rag_sql._embedded import SUPERUSER
 from tests.cli.test_cli import in_json, rag_sql
 from tests.conftest import Database
 
+pytestmark = pytest.mark.slow  # servers are started, killed and filled
+
 #: Two do not fit into one batch, so each file is one.
 PER_FILE = 300
 

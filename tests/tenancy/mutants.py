@@ -66,7 +66,14 @@ SEEN_IN = {
 }
 
 #: What is done to a table to see whether its triggers stand: all of it is refused, or done, by one of them.
-_TRIED = ("update {} set tenant = tenant", "delete from {} where tenant = 'acme'", "truncate {} cascade")
+_TRIED = (
+    "update {} set tenant = tenant",
+    "delete from {} where tenant = 'acme'",
+    "truncate {} cascade",
+    "select rag_auth.purge_traces('northwind')",
+)
+#: What triggers write beside what is done.
+_WRITTEN = "select (select count(*) from rag.passage), (select count(*) from rag.trace_purge)"
 
 
 @dataclass(frozen=True)
@@ -213,7 +220,7 @@ def _tried(sessions: Sessions, table: str) -> dict[str, Any]:
         for statement in (INSERTS[table], *(tried.format(table) for tried in _TRIED)):
             try:
                 cursor.execute(statement.encode(), values)
-                found[statement] = cursor.execute("select count(*) from rag.passage").fetchall()
+                found[statement] = cursor.execute(_WRITTEN).fetchall()
             except psycopg.Error as error:
                 found[statement] = error.sqlstate
             cursor.execute("rollback to attempt")
