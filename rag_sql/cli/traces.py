@@ -48,6 +48,9 @@ def trace_record(
     neighbours: Annotated[
         int, typer.Option("--neighbours", min=0, max=10, help="Passages to add before and after a selected one.")
     ] = 1,
+    candidates: Annotated[
+        int, typer.Option("--candidates", min=0, max=1000, help="Best visible passages to record, and why not used.")
+    ] = 50,
     database_url: UrlOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -57,7 +60,7 @@ def trace_record(
     The exit code is that of the outcome on the context: 3 when a required fact was lost to the budget.
     """
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        trace = bound.record_trace(uuid_of(packet), budget=budget, neighbours=neighbours)
+        trace = bound.record_trace(uuid_of(packet), budget=budget, neighbours=neighbours, candidates=candidates)
         left_out = [row for row in bound.trace_passages(trace.trace_id) if row.left_out]
     print_json(asdict(trace)) if as_json else _render.trace(out, trace, left_out)
     raise typer.Exit(EXIT_CODES[trace.outcome])
@@ -97,9 +100,7 @@ def trace_answer(
     else:
         print_report(report)
         for text in decides:
-            out.print(
-                f"states the decision that only a person makes: {text}", soft_wrap=True, markup=False, style="red"
-            )
+            out.print(_render.as_text(f"states the decision that only a person makes: {text}", "red"), soft_wrap=True)
     if report.verdict.rejects or decides:
         raise typer.Exit(1)
     raise typer.Exit(0 if report.verdict is AuditVerdict.NO_FINDING else 3)

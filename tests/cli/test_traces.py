@@ -212,3 +212,10 @@ def test_a_diagnosis_repeats_what_the_audit_said(travel: Database, tmp_path: Pat
     answer(travel, trace, "Travel receipts go in within 30 days of the trip [P1].", tmp_path)
     ran = as_reader(travel, "trace", "diagnose", trace["trace_id"], *required(trace))
     assert "the audit of the answer said: contradicted" in ran.stdout
+
+
+def test_so_many_candidates_are_recorded_as_are_asked_for(travel: Database) -> None:
+    for number in (0, 2):
+        trace = record(travel, "--candidates", str(number))
+        shown = in_json(as_reader(travel, "trace", "show", trace["trace_id"], "--json"))
+        assert len(shown["candidates"]) == number
