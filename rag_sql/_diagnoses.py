@@ -281,6 +281,8 @@ cross join lateral (
 where p.polpermissive
   and f.grantees is not null
   and (f.everyone or p.polcmd in ('*', 'w', 'd') or not f.asks)
+  and not (f.asks and f.grantees = 'rag_recorder' and c.oid::regclass::text || '.' || p.polname
+    in ('rag_index.version.indexed_version_update', 'rag_index.turn.turn_update'))
 """
 
 TABLE_PRIVILEGE: Final = f"""
@@ -293,6 +295,9 @@ select a.oid::regclass::text,
     a.oid::regclass, {_GRANTEE})
 from granted a
 where a.privilege_type not in ('SELECT', 'INSERT')
+  -- When a version is not in use any more is derived, and ends earlier than was known.
+  and not coalesce({_GRANTEE} = 'rag_recorder' and a.privilege_type = 'UPDATE' and a.oid::regclass::text || '.' || a.attname
+    in ('rag_index.version.used_until', 'rag_index.turn.turns'), false)
 group by a.oid, a.grantee
 """
 

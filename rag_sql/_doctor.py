@@ -225,6 +225,26 @@ def _keys(context: _Context) -> Iterator[tuple[str, str, str]]:
         yield f"key {key_id}", problem, shlex.join(["rag-sql", "tenant", "key", "revoke", key_id])
 
 
+def _index(context: _Context) -> Iterator[tuple[str, str, str]]:
+    allowed = "select coalesce(pg_has_role(to_regrole('rag_owner')::oid, 'SET'), false)"
+    if not context.connection.execute(sa.text(allowed)).scalar_one():
+        return
+    context.connection.exec_driver_sql("set local role rag_owner")
+    if context.connection.execute(sa.text("select to_regproc('rag_index.due') is null")).scalar_one():
+        context.connection.exec_driver_sql("reset role")
+        return
+    rows = context.connection.execute(
+        sa.text("select tenant, cardinality(segment_ids), passages from rag_index.due() where passages >= 1000")
+    ).all()
+    context.connection.exec_driver_sql("reset role")
+    for tenant, segments, passages in rows:
+        yield (
+            f"index of {tenant}",
+            f"{segments} segments with {passages:,} passages are due to be put together",
+            ("rag-sql maintain"),
+        )
+
+
 def _state(context: _Context) -> Iterator[tuple[str, str, str]]:
     try:
         found = _install.status(context.engine)
@@ -301,6 +321,7 @@ _CHECKS: Final = (
     _Check("membership-unseen", "warning", _unseen),
     _Check("membership-orphan", "warning", _orphans),
     _Check("signing-key", "warning", _keys),
+    _Check("index-maintenance", "warning", _index),
     _Check("login-unknown", "error", _diagnoses.LOGIN_UNKNOWN),
     _Check("login-attribute", "error", _diagnoses.LOGIN_ATTRIBUTE),
     _Check("login-reaches-owner", "error", _diagnoses.LOGIN_REACHES),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
@@ -37,10 +38,10 @@ def _list(items: Iterable[bytes]) -> bytes:
 
 def contract_preimage(content: Json) -> bytes:
     """Bytes whose SHA-256 is a contract's hash: attributes in byte order, the rest in contract order."""
-    decision, keep = content.get("decision"), content.get("keep")
+    decision, keep, ranking = content.get("decision"), content.get("keep"), content.get("ranking")
     decided = b"" if decision is None else _decision(decision)
     return (
-        text_field(f"rag-sql contract {3 if keep is not None else 2 if decided else 1}")
+        text_field(f"rag-sql contract {4 if ranking else 3 if keep is not None else 2 if decided else 1}")
         + _list(text_field(name) for name in sorted(content["case"], key=str.encode))
         + _list(
             text_field(fact["fact"])
@@ -50,8 +51,27 @@ def contract_preimage(content: Json) -> bytes:
             )
             for fact in content["facts"]
         )
-        + (decided if keep is None else _list([decided] if decided else []) + text_field(keep))
+        + (decided if keep is None and not ranking else _list([decided] if decided else []))
+        + (_list([] if keep is None else [text_field(keep)]) + _ranking(ranking) if ranking else _kept(keep))
     )
+
+
+def _kept(keep: str | None) -> bytes:
+    return b"" if keep is None else text_field(keep)
+
+
+def _ranking(ranking: Json) -> bytes:
+    parameters = {key: value for key, value in ranking.items() if key != "method"}
+    return text_field(ranking["method"]) + _list(
+        text_field(key) + text_field(value if isinstance(value, str) else _decimal(value))
+        for key, value in sorted(parameters.items(), key=lambda pair: pair[0].encode())
+    )
+
+
+def _decimal(value: float) -> str:
+    """A number with at most six decimals, without superfluous zeros."""
+    text = f"{Decimal(str(value)):f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
 def _decision(decision: Json) -> bytes:

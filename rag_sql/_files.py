@@ -42,7 +42,10 @@ STDIN = "-"
 
 _MARKDOWN = {".md", ".markdown"}
 _JSON_LINES = {".jsonl", ".ndjson"}
-_KEYS = {"id", "version", "tenant", "title", "applies_to", "effective_from", "published", "source", "metadata", "spans"}
+#: As JSON writes a number.
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,8})(\.\d{1,9})?")
+
+_KEYS = set("id version tenant title applies_to effective_from published source language metadata spans".split())
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -480,6 +483,10 @@ def read_contract(path: Path, tenant: str) -> tuple[str, int, dict[str, Any], Li
     version = values.pop("version")
     if not (len(version) <= 10 and version.isascii() and version.isdigit() and 0 < int(version) < 2**31):
         raise FileRefused(shown(path), lines["version"], "version must be a whole number from 1")
+    if isinstance(ranking := values.get("ranking"), dict):
+        for key, value in ranking.items():
+            if key not in {"method", "model", "model_version"} and isinstance(value, str) and _NUMBER.fullmatch(value):
+                ranking[key] = json.loads(value)
     return values.pop("question"), int(version), values, lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
@@ -161,8 +161,8 @@ class Request:
 
     Attributes
     ----------
-    query, k, method : str, int, str
-        Words for the ranker, most passages to select, ranking method.
+    query, k, method, parameters : str, int, str, mapping
+        Words for the ranker, most passages to select, ranking method, its parameters.
     valid_at, known_at : str
         The instants used, as ISO 8601 in UTC.
     """
@@ -172,6 +172,7 @@ class Request:
     method: str
     valid_at: str
     known_at: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ class Decision(Evidence):
                 row["method"],
                 row["valid_at"].isoformat(),
                 row["known_at"].isoformat(),
+                row["parameters"],
             ),
             required=tuple(row["required"]),
             missing=tuple(row["missing"]),

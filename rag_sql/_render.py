@@ -21,6 +21,7 @@ from rag_sql._rows import (
     Change,
     ClauseRow,
     ContractRow,
+    Hit,
     PacketRow,
     TraceCandidate,
     TraceFinding,
@@ -264,6 +265,17 @@ def candidates(console: Console, rows: Sequence[Candidate], limit: int) -> None:
     console.print(table)
     if len(rows) > limit:
         _plain(console, f"... {len(rows) - limit} more (--limit)")
+
+
+def hits(console: Console, found: Sequence[Hit]) -> None:
+    """Passages that a search found: rank, score, place, the beginning of the text."""
+    table = _table("", "rank", "score", "document", "version", "visibility", "from", "text")
+    for hit in found:
+        words = ", ".join(f"{word} {part}" for word, part in hit.why.items()) if isinstance(hit.why, dict) else ""
+        start = " ".join(hit.text[:300].split())[:100]
+        shown = f"{start} [{words}]" if words else start
+        _row(table, hit.position, hit.score, hit.document_id, hit.version, hit.tenant, hit.range_start, shown)
+    console.print(table) if found else _plain(console, "nothing that may be used has a word of the query")
 
 
 def evidence(console: Console, found: Evidence, claims: Sequence[Claim]) -> None:

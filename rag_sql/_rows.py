@@ -65,6 +65,41 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Hit:
+    """A passage that a search found.
+
+    Attributes
+    ----------
+    position : int
+        Rank, from 1.
+    score : int
+        By ``bm25`` in 1/100,000; by ``overlap`` the number of distinct words; by ``vector`` 1 to 1,000,001.
+    bm25_rank, vector_rank : int or None
+        By ``hybrid``, the rank in each arm.
+    tenant, document_id, version : str, str, int
+    range_start, range_end : int
+        Place in the body, in code points, 0-based and half-open.
+    title, heading_path, text : str or None, tuple of str, str
+    why : object or None
+        What each word of the query adds to the score, where it was asked for.
+    """
+
+    position: int
+    score: int
+    bm25_rank: int | None
+    vector_rank: int | None
+    tenant: str
+    document_id: str
+    version: int
+    range_start: int
+    range_end: int
+    title: str | None
+    heading_path: tuple[str, ...]
+    text: str
+    why: Any
+
+
+@dataclass(frozen=True)
 class Change:
     """A difference between a packet and a decision made now: of a document, of the contract, or of the outcome."""
 

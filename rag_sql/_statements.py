@@ -62,16 +62,24 @@ ADD_CONTRACT = _statement(
 
 _REQUEST = (
     "p_question_id => :question_id, p_query => :query, p_case_facts => cast(:case_facts as jsonb), p_k => :k,"
-    " p_contract_version => :contract_version, p_valid_at => :valid_at, p_known_at => :known_at"
+    " p_contract_version => :contract_version, p_valid_at => :valid_at, p_known_at => :known_at,"
+    " p_method => :method, p_parameters => cast(:parameters as jsonb)"
 )
 
 DECIDE = _statement(
     "select outcome, question_id, contract_tenant, contract_version, contract_sha256, contract, case_facts, query, k,"
-    " method, valid_at, known_at, required, missing, sources, witnesses, preimage, digest"
+    " method, parameters, valid_at, known_at, required, missing, sources, witnesses, preimage, digest"
     " from rag_api.decide(" + _REQUEST + ")"
 )
 
 RECORD_PACKET = _statement(f"select rag_api.record_packet({_REQUEST})")
+
+SEARCH = _statement(
+    "select position, score, bm25_rank, vector_rank, tenant, document_id, version, range_start, range_end, title,"
+    " heading_path, text, why from rag_api.search(p_query => :query, p_k => :k, p_method => :method,"
+    " p_parameters => cast(:parameters as jsonb), p_case_facts => cast(:case_facts as jsonb),"
+    " p_valid_at => :valid_at, p_known_at => :known_at, p_why => :why) order by position"
+)
 
 EXPLAIN = _statement(
     "select score, tenant, document_id, version, range_start, range_end, eligible, eligible_position, selected, reason,"

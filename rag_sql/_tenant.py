@@ -19,6 +19,7 @@ from rag_sql._rows import (
     Change,
     ClauseRow,
     ContractRow,
+    Hit,
     LoadedDocument,
     NearestPassage,
     PacketRow,
@@ -44,7 +45,8 @@ class Tenant(Traces):
         ----------
         documents : sequence of mappings
             Keys ``id``, ``version``, ``body`` and, optionally, ``title``, ``applies_to`` (attribute to list of texts),
-            ``effective_from``, ``published``, ``source``, ``metadata``, ``spans`` (each ``id``, ``fact``, ``quote``
+            ``effective_from``, ``published``, ``source``, ``language`` (a text search configuration of PostgreSQL,
+            default ``simple``), ``metadata``, ``spans`` (each ``id``, ``fact``, ``quote``
             and, where the quotation is ambiguous, ``occurrence``).
 
         Returns
@@ -206,7 +208,53 @@ class Tenant(Traces):
         rows = self._rows(_statements.NEAREST_PASSAGE, quote=quote, k=whole_number("K", k))
         return [NearestPassage(**row) for row in rows]
 
-    # Deciding
+    # Searching and deciding
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int = 10,
+        method: str = "bm25",
+        parameters: Mapping[str, Any] | None = None,
+        case: Mapping[str, CaseValue] | None = None,
+        valid_at: datetime | None = None,
+        known_at: datetime | None = None,
+        why: bool = False,
+    ) -> list[Hit]:
+        """The best passages that may be used, with their texts; one round trip. For people who want no decision.
+
+        Parameters
+        ----------
+        query : str
+            Words for the ranker.
+        k : int
+            Most passages, 1 to 1,000: so many come whenever so many match.
+        method, parameters : str, mapping
+            As for :meth:`decide`.
+        case : mapping of str to str, optional
+            A version that names an attribute which the case does not state is not eligible.
+        valid_at, known_at : datetime, optional
+            As for :meth:`decide`.
+        why : bool
+            Whether to say what each word of the query adds to a score.
+
+        Raises
+        ------
+        InvalidRequest
+        """
+        rows = self._rows(
+            _statements.SEARCH,
+            query=query,
+            k=whole_number("K", k),
+            method=method,
+            parameters=json.dumps(dict(parameters or {}), ensure_ascii=False),
+            case_facts=json.dumps(dict(case or {}), ensure_ascii=False),
+            valid_at=valid_at,
+            known_at=known_at,
+            why=why,
+        )
+        return [Hit(**{**row, "heading_path": tuple(row["heading_path"])}) for row in rows]
 
     def decide(
         self,
@@ -218,6 +266,8 @@ class Tenant(Traces):
         contract_version: int | None = None,
         valid_at: datetime | None = None,
         known_at: datetime | None = None,
+        method: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Decide whether the evidence this tenant may use is enough; one round trip, reads only.
 
@@ -235,6 +285,12 @@ class Tenant(Traces):
             Default: the newest.
         valid_at, known_at : datetime, optional
             The instant the rules must hold at; the instant whose recorded state is used. Default: now.
+        method : str, optional
+            How passages are ranked: ``overlap``, ``bm25``, ``vector`` or ``hybrid``. Default: as the contract says,
+            else ``overlap``. A decision always ranks exactly.
+        parameters : mapping, optional
+            Parameters of the method, such as ``{"k1": 1.2, "b": 0.75}``; ``vector`` and ``hybrid`` need ``model`` and
+            ``vector``, the query's embedding by it.
 
         Raises
         ------
@@ -243,7 +299,7 @@ class Tenant(Traces):
         """
         (row,) = self._rows(
             _statements.DECIDE,
-            **_request(question_id, query, case, k, contract_version, valid_at, known_at),
+            **_request(question_id, query, case, k, contract_version, valid_at, known_at, method, parameters),
         )
         return Decision._from_row(row)
 
@@ -257,6 +313,8 @@ class Tenant(Traces):
         contract_version: int | None = None,
         valid_at: datetime | None = None,
         known_at: datetime | None = None,
+        method: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> Packet:
         """Decide and store, in one statement; parameters as in :meth:`decide`.
 
@@ -267,7 +325,7 @@ class Tenant(Traces):
         """
         document = self._value(
             _statements.RECORD_PACKET,
-            **_request(question_id, query, case, k, contract_version, valid_at, known_at),
+            **_request(question_id, query, case, k, contract_version, valid_at, known_at, method, parameters),
         )
         return Packet.from_document(document)
 
@@ -281,6 +339,8 @@ class Tenant(Traces):
         contract_version: int | None = None,
         valid_at: datetime | None = None,
         known_at: datetime | None = None,
+        method: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> list[Candidate]:
         """Every visible passage with its score and why it was or was not selected; parameters as in :meth:`decide`.
 
@@ -290,7 +350,7 @@ class Tenant(Traces):
         """
         rows = self._rows(
             _statements.EXPLAIN,
-            **_request(question_id, query, case, k, contract_version, valid_at, known_at),
+            **_request(question_id, query, case, k, contract_version, valid_at, known_at, method, parameters),
         )
         return [
             Candidate(**{**row, "applies_to": tuple(row["applies_to"]) if row["applies_to"] is not None else None})
@@ -441,6 +501,8 @@ def _request(
     contract_version: int | None,
     valid_at: datetime | None,
     known_at: datetime | None,
+    method: str | None,
+    parameters: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     return {
         "question_id": question_id,
@@ -450,4 +512,6 @@ def _request(
         "contract_version": None if contract_version is None else whole_number("a contract version", contract_version),
         "valid_at": valid_at,
         "known_at": known_at,
+        "method": method,
+        "parameters": None if parameters is None else json.dumps(dict(parameters), ensure_ascii=False),
     }

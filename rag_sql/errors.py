@@ -418,6 +418,7 @@ BY_CONSTRAINT: dict[str, type[RagSqlError]] = {
     "version_title_fits": InvalidDocument,
     "version_source_fits": InvalidDocument,
     "version_metadata_fits": InvalidDocument,
+    "version_language_is_name": InvalidDocument,
     "version_metadata_is_object": InvalidDocument,
     "version_outline_fits_body": InvalidDocument,
     "version_applies_to_fits": InvalidDocument,

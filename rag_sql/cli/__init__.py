@@ -24,6 +24,8 @@ from rag_sql.cli import (
     documents,
     evaluation,
     listings,
+    maintenance,
+    search,
     traces,
 )
 from rag_sql.cli._apps import app
@@ -41,6 +43,8 @@ __all__ = [
     "evaluation",
     "listings",
     "main",
+    "maintenance",
+    "search",
     "traces",
 ]
 

@@ -74,6 +74,16 @@ CaseOption = Annotated[
     list[str] | None, typer.Option("--case", "-c", metavar="KEY=VALUE", help="A fact of the case; repeatable.")
 ]
 KOption = Annotated[int, typer.Option("--k", "-k", help="Most passages to select, 1 to 1000.")]
+MethodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--method", help="Ranking: overlap, bm25, vector or hybrid. Default: as the contract says, else overlap."
+    ),
+]
+ParameterOption = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", metavar="KEY=VALUE", help="A parameter of the method, such as k1=1.2; repeatable."),
+]
 ClaimsOption = Annotated[
     Path | None, typer.Option("--claims", help="The draft: a JSON array of claims. Default: the template renderer's.")
 ]
@@ -85,6 +95,29 @@ EXIT_CODES = {
     Outcome.UNSUPPORTED_QUESTION: 4,
     Outcome.NEEDS_DECISION: 6,
 }
+
+
+def case_of(values: list[str] | None) -> dict[str, str]:
+    """The facts of a case; refuses one that is stated twice."""
+    stated = pairs(values, "--case")
+    case = dict(stated)
+    if len(case) < len(stated):
+        raise typer.BadParameter("an attribute is stated more than once", param_hint="--case")
+    return case
+
+
+def parameters_of(values: list[str] | None) -> dict[str, Any] | None:
+    """Parameters of a ranking method: numbers where they read as such, else texts. None where none is given."""
+    if not values:
+        return None
+    found: dict[str, Any] = {}
+    for key, value in pairs(values, "--parameter"):
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found
+
 
 P = ParamSpec("P")
 

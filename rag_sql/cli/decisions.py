@@ -22,29 +22,24 @@ from rag_sql.cli._common import (
     HomeOption,
     JsonOption,
     KOption,
+    MethodOption,
+    ParameterOption,
     QueryOption,
     RequiredTenant,
     TenantOption,
     UrlOption,
+    case_of,
     command,
     err,
     open_store,
     out,
-    pairs,
+    parameters_of,
     print_json,
     uuid_of,
 )
 from rag_sql.errors import EvidenceInsufficient, InvalidClaims, PresentationChanged
 
 __all__: list[str] = []
-
-
-def _case(values: list[str] | None) -> dict[str, str]:
-    stated = pairs(values, "--case")
-    case = dict(stated)
-    if len(case) < len(stated):
-        raise typer.BadParameter("an attribute is stated more than once", param_hint="--case")
-    return case
 
 
 @command(app)
@@ -54,6 +49,8 @@ def ask(
     tenant: TenantOption = None,
     case: CaseOption = None,
     k: KOption = 10,
+    method: MethodOption = None,
+    parameter: ParameterOption = None,
     contract_version: Annotated[int | None, typer.Option("--contract-version", help="Default: the newest.")] = None,
     record: Annotated[bool, typer.Option("--record", help="Store the decision as a packet.")] = False,
     database_url: UrlOption = None,
@@ -61,10 +58,18 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Decide whether the evidence is enough; the exit code is the outcome."""
-    facts = _case(case)
+    facts = case_of(case)
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        method = bound.record_packet if record else bound.decide
-        evidence = method(question, query=query, case=facts, k=k, contract_version=contract_version)
+        decide = bound.record_packet if record else bound.decide
+        evidence = decide(
+            question,
+            query=query,
+            case=facts,
+            k=k,
+            contract_version=contract_version,
+            method=method,
+            parameters=parameters_of(parameter),
+        )
     claims = draft(evidence) if evidence.covered else ()
     if as_json:
         if evidence.outcome is Outcome.UNSUPPORTED_QUESTION:
@@ -86,6 +91,8 @@ def explain(
     tenant: TenantOption = None,
     case: CaseOption = None,
     k: KOption = 10,
+    method: MethodOption = None,
+    parameter: ParameterOption = None,
     contract_version: Annotated[int | None, typer.Option("--contract-version", help="Default: the newest.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most rows to print; --json prints all.")] = 30,
     database_url: UrlOption = None,
@@ -93,9 +100,17 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say of every visible passage why it was or was not selected."""
-    facts = _case(case)
+    facts = case_of(case)
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        rows = bound.explain(question, query=query, case=facts, k=k, contract_version=contract_version)
+        rows = bound.explain(
+            question,
+            query=query,
+            case=facts,
+            k=k,
+            contract_version=contract_version,
+            method=method,
+            parameters=parameters_of(parameter),
+        )
     print_json([asdict(row) for row in rows]) if as_json else _render.candidates(out, rows, limit)
 
 

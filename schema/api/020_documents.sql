@@ -95,6 +95,7 @@ create function rag_api._versions(
     effective_from timestamptz,
     published date,
     source text,
+    language text,
     metadata jsonb,
     recorded_at timestamptz,
     recorded_by text,
@@ -122,6 +123,7 @@ begin atomic
     v.effective_from,
     v.published,
     v.source,
+    v.language,
     v.metadata,
     v.recorded_at,
     v.recorded_by,
@@ -186,6 +188,7 @@ create view rag_api.version with (security_invoker = true) as
     v.body_length,
     encode(v.body_sha256, 'hex') as body_sha256,
     v.source,
+    v.language,
     v.metadata,
     v.body
   from rag_api._versions(null, null) as v;

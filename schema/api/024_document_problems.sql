@@ -118,6 +118,16 @@ begin atomic
       and pg_input_is_valid(d ->> 'published', 'date')
     )
   union all
+  select document_position, 'language', 'must be a text search configuration of the server, such as simple or english'
+    from document
+    where d ? 'language' and not (
+      jsonb_typeof(d -> 'language') = 'string'
+      and exists (
+        select from pg_catalog.pg_ts_config c
+        where c.cfgname = d ->> 'language' and c.cfgnamespace = 'pg_catalog'::regnamespace
+      )
+    )
+  union all
   select document_position, 'outline', 'must be a list of passages that ends with the body, each with end, a whole number, and headings'
     from document
     where d ? 'outline' and not rag.is_outline(d -> 'outline', char_length(d ->> 'body'))
@@ -164,7 +174,7 @@ begin atomic
   union all
   select document_position, k, 'unknown key; keep it under metadata'
     from document, jsonb_object_keys(d) as k
-    where k not in ('id', 'version', 'title', 'body', 'applies_to', 'effective_from', 'published', 'source', 'metadata', 'outline',
+    where k not in ('id', 'version', 'title', 'body', 'applies_to', 'effective_from', 'published', 'source', 'language', 'metadata', 'outline',
       'spans')
   union all
   select max(document_position), max(path) || '.id', format('span "%s" stands more than once', s ->> 'id')

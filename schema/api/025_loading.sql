@@ -60,6 +60,7 @@ begin atomic
     ),
     ('published', v.published is not distinct from (p_document ->> 'published')::date),
     ('source', v.source collate "C" is not distinct from p_document ->> 'source'),
+    ('language', v.language = coalesce(p_document ->> 'language', 'simple')),
     ('metadata', v.metadata = coalesce(p_document -> 'metadata', '{}')),
     ('spans', not exists (
       select from jsonb_to_recordset(coalesce(p_document -> 'spans', '[]'))
@@ -82,7 +83,7 @@ comment on function rag_api._differences is
   'Private: in what a well-formed document is other than the version that is there; no row when in nothing.';
 
 -- Loads documents for the bound tenant, all or nothing. p_documents is an array of objects with the keys id, version,
--- body and, optionally, title, applies_to, effective_from, published, source, metadata, outline (end and headings of each
+-- body and, optionally, title, applies_to, effective_from, published, source, language, metadata, outline (end and headings of each
 -- passage; without it the body is one), spans (id, fact, quote, occurrence). Times without an offset are UTC.
 --
 -- A version that exists with the same content is left alone (`same`); with other content it is refused (RS021), since a
@@ -135,7 +136,7 @@ begin
   -- deadlock. A version that another load has just stored is compared below, like any that was there.
   with inserted as (
     insert into rag.version
-      (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline)
+      (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline, language)
     select
       v_tenant,
       d ->> 'id',
@@ -147,7 +148,8 @@ begin
       (d ->> 'published')::date,
       d ->> 'source',
       coalesce(d -> 'metadata', '{}'),
-      coalesce(d -> 'outline', '[]')
+      coalesce(d -> 'outline', '[]'),
+      coalesce(d ->> 'language', 'simple')
     from jsonb_array_elements(p_documents) as d
     -- What is there costs no splitting into words; the conflict clause is for what another load stores meanwhile.
     where not exists (

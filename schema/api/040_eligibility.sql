@@ -6,6 +6,29 @@
 -- does not name applies to every case.
 
 set local role rag_owner;
+grant create on schema rag_api to rag_search;
+set local role rag_search;
+
+-- What the visible versions apply to, each combination of a tenant's once: few rows, even where versions are many. A definer
+-- function, because no run-time role may read the index; the policies of rag_search hold it to what the caller may see.
+create function rag_api._stated_scopes()
+  returns table (tenant text, scope_id uuid, applies_to jsonb)
+  language plpgsql
+  stable
+  parallel restricted
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return query select s.tenant, s.scope_id, s.applies_to from rag_index.scope s;
+end;
+$$;
+revoke all on function rag_api._stated_scopes from public;
+grant execute on function rag_api._stated_scopes to rag_owner, rag_reader, rag_auditor;
+comment on function rag_api._stated_scopes is 'Private: the distinct applies_to of the versions that the caller may see.';
+
+set local role rag_owner;
+revoke create on schema rag_api from rag_search;
 
 -- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
 -- One row compares its values as texts; beside it stands one (`is_typed`) for each tenant whose versions have an attribute
@@ -41,7 +64,7 @@ begin atomic
     cross join rag.tenant o
     where d.tenant = coalesce((select rag_auth.tenant()), 'public')
   ), stated as materialized (
-    select distinct v.tenant, v.applies_to from rag.version v
+    select s.tenant, s.applies_to from rag_api._stated_scopes() as s
   ), scope as (
     select distinct false as is_typed, null::text as tenant, s.applies_to from stated s
     union all
@@ -74,7 +97,31 @@ revoke all on function rag_api._scopes from public;
 grant execute on function rag_api._scopes to rag_reader, rag_auditor;
 comment on function rag_api._scopes is 'Private: each distinct applies_to, as texts and as typed by a tenant, and whether a case fits it.';
 
--- The versions that may be used for a case: what a decision ranks, and nothing else.
+-- The scopes that fit a case: what a search of the index is given.
+create function rag_api._fitting_scopes(
+  p_case_facts jsonb,
+  p_known_at timestamptz
+)
+  returns table (tenant text, scope_id uuid)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  with scope as materialized (
+    select s.is_typed, s.tenant, s.applies_to, s.applies from rag_api._scopes(p_case_facts, p_known_at) as s
+  )
+  select g.tenant, g.scope_id
+  from rag_api._stated_scopes() as g
+  join scope s on s.applies_to = g.applies_to and not s.is_typed
+  left join scope t on t.applies_to = g.applies_to and t.is_typed and t.tenant = g.tenant
+  where coalesce(t.applies, s.applies);
+end;
+revoke all on function rag_api._fitting_scopes from public;
+grant execute on function rag_api._fitting_scopes to rag_reader;
+comment on function rag_api._fitting_scopes is 'Private: the distinct applies_to of each visible tenant that fit a case.';
+
+-- The versions that may be used for a case, said by the tables themselves. A decision asks the index, which a test holds to
+-- this.
 create function rag_api.eligible(
   p_case_facts jsonb,
   p_valid_at timestamptz default null,

@@ -226,6 +226,7 @@ begin atomic
           where s.tenant = v.tenant and s.document_id = v.document_id and s.version = v.version
             and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
         )
+        || case when v.language <> 'simple' then rag_api._text(v.language) else ''::bytea end
       ) as hash
     from rag.version v
     where v.recorded_at <= coalesce(p_known_at, statement_timestamp())

@@ -77,7 +77,9 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 -- Null instants mean the start of the calling statement, not of its transaction: a long transaction does not decide on
 -- what was current when it began.
 --
--- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, or an instant that is not one; RS011 when the
+-- Passages are ranked by p_method and p_parameters, else as the contract says, else by overlap; `method` and `parameters` say how.
+--
+-- Raises RS001; RS010 for a query without a word, a K outside 1 to 1,000, an instant or a ranking that is none; RS011 when the
 -- case does not fit the contract; RS012 for an unknown version of the contract.
 create function rag_api.decide(
   p_question_id text,
@@ -86,7 +88,9 @@ create function rag_api.decide(
   p_k integer,
   p_contract_version integer default null,
   p_valid_at timestamptz default null,
-  p_known_at timestamptz default null
+  p_known_at timestamptz default null,
+  p_method text default null,
+  p_parameters jsonb default null
 )
   returns table (
     outcome text,
@@ -99,6 +103,7 @@ create function rag_api.decide(
     query text,
     k integer,
     method text,
+    parameters jsonb,
     valid_at timestamptz,
     known_at timestamptz,
     required text[],
@@ -118,6 +123,8 @@ declare
   v_case_facts jsonb;
   v_selection rag.source_ref[];
   v_scores integer[];
+  v_method text;
+  v_parameters jsonb;
   v_valid_at constant timestamptz := coalesce(p_valid_at, statement_timestamp());
   v_known_at constant timestamptz := coalesce(p_known_at, statement_timestamp());
 begin
@@ -131,13 +138,15 @@ begin
   end if;
   perform rag_api._check_request(p_query, p_k);
   v_case_facts := rag_api._case_facts(v_contract.content, p_case_facts, v_known_at);
+  v_method := coalesce(p_method, v_contract.content -> 'ranking' ->> 'method', 'overlap');
+  v_parameters := rag_api._request_parameters(v_contract.content, v_method, p_parameters);
 
   select
     coalesce(array_agg(
       (s.tenant, s.document_id, s.version, s.range_start, s.range_end)::rag.source_ref order by s.position), '{}'),
     coalesce(array_agg(s.score order by s.position), '{}')
   into v_selection, v_scores
-  from rag_api.selection(p_query, v_case_facts, p_k, v_valid_at, v_known_at) as s;
+  from rag_api.selection(p_query, v_case_facts, p_k, v_valid_at, v_known_at, v_method, v_parameters) as s;
 
   return query
   select
@@ -154,7 +163,8 @@ begin
     v_case_facts,
     p_query,
     p_k,
-    'overlap',
+    v_method,
+    v_parameters,
     v_valid_at,
     v_known_at,
     array(select f ->> 'fact' from jsonb_array_elements(v_contract.content -> 'facts') with ordinality as t(f, i) order by i),
@@ -215,7 +225,9 @@ create function rag_api.explain(
   p_k integer,
   p_contract_version integer default null,
   p_valid_at timestamptz default null,
-  p_known_at timestamptz default null
+  p_known_at timestamptz default null,
+  p_method text default null,
+  p_parameters jsonb default null
 )
   returns table (
     score integer,
@@ -240,16 +252,20 @@ as $$
 declare
   v_contract rag.contract;
   v_case_facts jsonb;
+  v_method text;
 begin
   perform rag_api._check_instants(p_valid_at, p_known_at);
   v_contract := rag_api._required_contract(p_question_id, p_contract_version, p_known_at);
   perform rag_api._check_request(p_query, p_k);
   v_case_facts := rag_api._case_facts(v_contract.content, p_case_facts, p_known_at);
+  v_method := coalesce(p_method, v_contract.content -> 'ranking' ->> 'method', 'overlap');
   return query
   select
     c.score, c.tenant, c.document_id, c.version, c.range_start, c.range_end, c.eligible, c.eligible_position, c.selected,
     c.reason, c.attribute, c.applies_to, c.case_value, c.effective_version
-  from rag_api.candidates(p_query, v_case_facts, p_k, p_valid_at, p_known_at) as c
+  from rag_api.candidates(
+    p_query, v_case_facts, p_k, p_valid_at, p_known_at,
+    v_method, rag_api._request_parameters(v_contract.content, v_method, p_parameters)) as c
   order by c.score desc, c.document_id collate "C", c.tenant collate "C", c.version, c.range_start;
 end;
 $$;

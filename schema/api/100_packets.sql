@@ -7,7 +7,7 @@ grant create on schema rag_api to rag_recorder;
 create view rag_api.packet with (security_invoker = true) as
   select
     p.tenant, p.packet_id, p.outcome, p.missing, p.question_id, p.contract_tenant, p.contract_version, p.case_facts,
-    p.k, p.method, p.recorded_at, p.recorded_by, p.valid_at, p.known_at, p.required, encode(p.digest, 'hex') as digest,
+    p.k, p.method, p.parameters, p.recorded_at, p.recorded_by, p.valid_at, p.known_at, p.required, encode(p.digest, 'hex') as digest,
     p.query
   from rag.packet p;
 grant select on rag_api.packet to rag_reader, rag_auditor;
@@ -163,6 +163,7 @@ begin
       'query', v_packet.query,
       'k', v_packet.k,
       'method', v_packet.method,
+      'parameters', v_packet.parameters,
       'contract_pinned', v_packet.contract_pinned,
       'valid_at', rag_api._utc(v_packet.valid_at),
       'known_at', rag_api._utc(v_packet.known_at)
@@ -205,7 +206,9 @@ create function rag_api.record_packet(
   p_k integer,
   p_contract_version integer default null,
   p_valid_at timestamptz default null,
-  p_known_at timestamptz default null
+  p_known_at timestamptz default null,
+  p_method text default null,
+  p_parameters jsonb default null
 )
   returns jsonb
   language plpgsql
@@ -227,7 +230,7 @@ begin
   -- Only a decision is passed on: an unsupported question inserts nothing.
   with decision as materialized (
     select
-      d.outcome, d.question_id, d.contract_tenant, d.contract_version, d.case_facts, d.query, d.k, d.method,
+      d.outcome, d.question_id, d.contract_tenant, d.contract_version, d.case_facts, d.query, d.k, d.method, d.parameters,
       d.valid_at, d.known_at, d.required, d.missing, d.sources, d.preimage
     from rag_api.decide(
       p_question_id => p_question_id,
@@ -236,17 +239,19 @@ begin
       p_k => p_k,
       p_contract_version => p_contract_version,
       p_valid_at => p_valid_at,
-      p_known_at => p_known_at
+      p_known_at => p_known_at,
+      p_method => p_method,
+      p_parameters => p_parameters
     ) as d
     where d.outcome <> 'UnsupportedQuestion'
   ), packet as (
     insert into rag.packet (
       tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
-      valid_at, known_at, required, missing, preimage, decision_took
+      parameters, valid_at, known_at, required, missing, preimage, decision_took
     )
     select
       v_tenant, d.outcome, d.question_id, d.contract_tenant, d.contract_version, p_contract_version is not null,
-      d.case_facts, d.query, d.k, d.method, d.valid_at, d.known_at, d.required, d.missing, d.preimage,
+      d.case_facts, d.query, d.k, d.method, d.parameters, d.valid_at, d.known_at, d.required, d.missing, d.preimage,
       clock_timestamp() - v_began
     from decision d
     returning packet_id

@@ -92,7 +92,9 @@ begin
       p_query => v_packet.query,
       p_case_facts => v_packet.case_facts,
       p_k => v_packet.k,
-      p_contract_version => case when v_packet.contract_pinned then v_packet.contract_version end
+      p_contract_version => case when v_packet.contract_pinned then v_packet.contract_version end,
+      p_method => v_packet.method,
+      p_parameters => v_packet.parameters
     ) as d;
   exception
     -- The contract that answers the question now, or the types of its attributes, do not take this request any more.

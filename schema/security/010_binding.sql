@@ -176,7 +176,7 @@ begin
 end;
 $$;
 revoke all on function rag_auth.tenant from public;
-grant execute on function rag_auth.tenant to rag_reader, rag_auditor;
+grant execute on function rag_auth.tenant to rag_reader, rag_auditor, rag_search;
 comment on function rag_auth.tenant is
   'The tenant that this session is bound to; null when none is asserted; RS001 or RS004 when it is not proven.';
 

@@ -282,6 +282,58 @@ create policy trace_purge_fence_select on rag.trace_purge as restrictive for sel
 create policy trace_purge_fence_insert on rag.trace_purge as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.tenant()));
 
+-- The search index. rag_search reads for whoever calls its functions, within the same wall; the recorder writes it for the
+-- bound tenant. rag_search owns no function that changes a row.
+create policy passage_search on rag.passage for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy withdrawal_search on rag.withdrawal for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+
+create policy scope_search on rag_index.scope for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
+create policy scope_insert on rag_index.scope for insert to rag_recorder
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy segment_search on rag_index.segment for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy segment_insert on rag_index.segment for insert to rag_recorder
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy posting_search on rag_index.posting for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy posting_insert on rag_index.posting for insert to rag_recorder
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy turn_select on rag_index.turn for select to rag_recorder
+  using (tenant = (select rag_auth.write_tenant()));
+create policy turn_insert on rag_index.turn for insert to rag_recorder
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy turn_update on rag_index.turn for update to rag_recorder
+  using (tenant = (select rag_auth.write_tenant()));
+create policy turn_fence_select on rag_index.turn as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.write_tenant()));
+create policy turn_fence_insert on rag_index.turn as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy turn_fence_update on rag_index.turn as restrictive for update to rag_reader
+  using (tenant = (select rag_auth.write_tenant()));
+create policy indexed_version_search on rag_index.version for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy indexed_version_select on rag_index.version for select to rag_recorder
+  using (tenant = (select rag_auth.write_tenant()));
+create policy indexed_version_insert on rag_index.version for insert to rag_recorder
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy indexed_version_update on rag_index.version for update to rag_recorder
+  using (tenant = (select rag_auth.write_tenant()));
+create policy scope_fence_insert on rag_index.scope as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy segment_fence_insert on rag_index.segment as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy posting_fence_insert on rag_index.posting as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy indexed_version_fence_insert on rag_index.version as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy indexed_version_fence_select on rag_index.version as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.write_tenant()));
+create policy indexed_version_fence_update on rag_index.version as restrictive for update to rag_reader
+  using (tenant = (select rag_auth.write_tenant()));
+
 -- Purging (050_retention): the owner sees and removes traces whose time is over, with their parts, and no others.
 create policy trace_admin_select on rag.trace for select to rag_owner
   using (recorded_at < now() - (select n.trace_retention from rag.tenant n where n.tenant = trace.tenant));

@@ -21,7 +21,9 @@ grant select on rag.alembic_version to rag_reader, rag_auditor;
 
 grant insert (tenant, attribute, type)
   on rag.attribute to rag_curator, rag_publisher;
-grant insert (tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline)
+grant insert (
+  tenant, document_id, version, title, body, applies_to, effective_from, published, source, metadata, outline, language
+)
   on rag.version to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, withdrawn_from, note)
   on rag.withdrawal to rag_curator, rag_publisher;
@@ -32,9 +34,26 @@ grant insert (tenant, question_id, version, content)
 
 grant insert (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
   on rag.passage to rag_recorder;
+grant insert (tenant, scope_id, applies_to) on rag_index.scope to rag_recorder;
+grant insert (
+  tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from
+) on rag_index.segment to rag_recorder;
+grant insert (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest) on rag_index.posting to rag_recorder;
+grant insert (
+  tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at
+) on rag_index.version to rag_recorder;
+grant insert (tenant) on rag_index.turn to rag_recorder;
+-- Derived, not evidence: until when a version is in use becomes known, and loads take turns.
+grant select, update (used_until) on rag_index.version to rag_recorder;
+grant select, update (turns) on rag_index.turn to rag_recorder;
+
+grant select on rag_index.scope, rag_index.segment, rag_index.posting, rag_index.version to rag_search;
+grant select (tenant, document_id, version, range_start, range_end, words) on rag.passage to rag_search;
+grant select (tenant, document_id, version, withdrawn_from, recorded_at) on rag.withdrawal to rag_search;
+
 grant insert (
   tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,
-  valid_at, known_at, required, missing, preimage, decision_took
+  valid_at, known_at, required, missing, preimage, decision_took, parameters
 ) on rag.packet to rag_recorder;
 grant insert (tenant, packet_id, position, score, document_tenant, document_id, version, range_start, range_end)
   on rag.packet_source to rag_recorder;

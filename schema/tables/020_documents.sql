@@ -26,6 +26,7 @@ create table rag.version (
   body_length integer not null generated always as (char_length(body)) stored,
   body_sha256 bytea not null generated always as (sha256(rag.utf8(body))) stored,
   outline jsonb not null default '[]',
+  language text collate "C" not null default 'simple',
 
   constraint version_key primary key (tenant, document_id, version),
   -- Referenced by spans, so that a CHECK of theirs can see how long the body is.
@@ -42,6 +43,7 @@ create table rag.version (
     effective_from >= timestamptz '0001-01-01 00:00:00+00' and effective_from < timestamptz '10000-01-01 00:00:00+00'
   ),
   constraint version_outline_fits_body check (outline = '[]' or rag.is_outline(outline, body_length)),
+  constraint version_language_is_name check (language ~ '^[a-z][a-z0-9_]{0,62}$'),
   constraint version_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
   constraint version_title_fits check (octet_length(title) <= 1000),
   constraint version_source_fits check (octet_length(source) <= 4096),
@@ -62,7 +64,8 @@ alter table rag.version
   alter column metadata set statistics 0,
   alter column recorded_by set statistics 0,
   alter column body_sha256 set statistics 0,
-  alter column outline set statistics 0;
+  alter column outline set statistics 0,
+  alter column language set statistics 0;
 
 create trigger version_is_append_only
   before update or delete or truncate on rag.version
@@ -81,6 +84,7 @@ comment on column rag.version.body_length is 'Length of the body in code points.
 comment on column rag.version.body_sha256 is 'SHA-256 of the body''s UTF-8 bytes.';
 comment on column rag.version.outline is
   'How the body is cut: for each passage where it ends (code points) and the headings above it; empty: one passage.';
+comment on column rag.version.language is 'The text search configuration by which words of the body are found.';
 
 create table rag.withdrawal (
   tenant text collate "C" not null,

@@ -1,8 +1,8 @@
 -- Passages: the retrievable pieces of versions.
 --
 -- A version states where it is cut (rag.version.outline: for each passage where it ends, and the headings above it); one
--- that states nothing is one passage. Passages are cut by a trigger, in the statement that stores the version, and by
--- nothing else: no role may insert one. So every version has at least one, they follow each other without a gap from the
+-- that states nothing is one passage. Passages are cut by a trigger (085_indexing.sql), in the statement that stores the
+-- version, and by nothing else: no role may insert one. So every version has at least one, they follow each other without a gap from the
 -- body's first character to its last, and each is what its range says. The passage before one ends where it begins.
 --
 -- A passage that is the whole body does not repeat it: its text is the version's (rag_api.passage puts them together).
@@ -77,47 +77,3 @@ comment on column rag.passage.tokens is 'How many tokens the loader''s counter c
 comment on column rag.passage.text is 'The passage; null where it is the whole body, which is not stored twice.';
 comment on column rag.passage.text_sha256 is 'SHA-256 of the text''s UTF-8 bytes.';
 comment on column rag.passage.words is 'Distinct words of the text (rag.words).';
-
--- Cuts the versions that a statement has stored. A definer function of rag_recorder, because no role that loads may
--- insert a passage; the policy lets it write for the bound tenant alone.
-grant create on schema rag to rag_recorder;
-grant execute on function rag.pieces to rag_recorder;
-set local role rag_recorder;
-create function rag.cut_versions()
-  returns trigger
-  language plpgsql
-  security definer
-  set search_path = pg_catalog, pg_temp
-as $$
-begin
-  insert into rag.passage
-    (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
-  select v.tenant, v.document_id, v.version, 0, v.body_length, '{}', null::integer, null, v.body_sha256, rag.word_vector(v.body)
-  from stored v
-  where v.outline = '[]'
-  union all
-  select
-    v.tenant, v.document_id, v.version, p.range_start, p.range_end,
-    array(select jsonb_array_elements_text(v.outline -> (p.piece_number - 1) -> 'headings')),
-    (v.outline -> (p.piece_number - 1) ->> 'tokens')::integer,
-    p.text, sha256(rag.utf8(p.text)), rag.word_vector(p.text)
-  from stored v
-  cross join lateral (
-    select array_agg((o ->> 'end')::integer order by i) as ends
-    from jsonb_array_elements(v.outline) with ordinality as t(o, i)
-  ) as e
-  cross join lateral rag.pieces(v.body, e.ends) as p
-  where v.outline <> '[]';
-  return null;
-end;
-$$;
-revoke all on function rag.cut_versions from public;
-grant execute on function rag.cut_versions to rag_owner;  -- who makes the trigger
-comment on function rag.cut_versions is 'Trigger: cuts new versions into passages.';
-set local role rag_owner;
-revoke create on schema rag from rag_recorder;
-
-create trigger version_is_cut
-  after insert on rag.version
-  referencing new table as stored
-  for each statement execute function rag.cut_versions();

@@ -8,11 +8,13 @@
 --    "facts": [{"fact": "known-issue",
 --               "propositions": [{"quote": "...", "clauses": ["..."]}]}],
 --    "decision": {"about": "...", "decided_by": "...", "refer": "...", "never_say": ["..."]},
---    "keep": "digest"}
+--    "keep": "digest",
+--    "ranking": {"method": "bm25", "k1": 1.2}}
 --
 -- `decision` is left out where documents can answer the question. Where it stands, they can only say the rule: what is
 -- decided, by whom, where to turn, and the sentences that would state the decision, which no clause may be. `keep` says
--- what traces keep of queries and answers: their text, their digest (also where it is left out), or none of both.
+-- what traces keep of queries and answers: their text, their digest (also where it is left out), or none of both. `ranking`
+-- says by which method passages are ranked, and its parameters, where a request does not; left out: overlap.
 --
 -- The order of facts, propositions and clauses has meaning (contract order). The views of api/030_contracts lay the
 -- content out as rows. A contract is one row, so that nothing can be added to a version later: a clause more would be
@@ -88,12 +90,12 @@ begin atomic
     union all select path || '.quote', value -> 'quote', fact_path, 1048576 from proposition
     union all select path, value, proposition_path, 1048576 from clause
   )
-  select '', 'a contract is a mapping with the keys case and facts, and decision and keep where they are needed'
+  select '', 'a contract is a mapping with the keys case and facts, and decision, keep and ranking where they are needed'
     where jsonb_typeof(p_content) is distinct from 'object'
   union all
-  select k, 'unknown key; a contract has case and facts, and decision and keep where they are needed'
+  select k, 'unknown key; a contract has case and facts, and decision, keep and ranking where they are needed'
     from jsonb_object_keys(case when jsonb_typeof(p_content) = 'object' then p_content else '{}' end) as k
-    where k not in ('case', 'facts', 'decision', 'keep')
+    where k not in ('case', 'facts', 'decision', 'keep', 'ranking')
   union all
   select 'case', 'must be a list of attribute names (it may be empty)'
     where jsonb_typeof(p_content) = 'object' and jsonb_typeof(p_content -> 'case') is distinct from 'array'
@@ -133,6 +135,22 @@ begin atomic
     where jsonb_typeof(p_content) = 'object' and p_content ? 'keep'
       and p_content -> 'keep' not in ('"text"', '"digest"', '"none"')
   union all
+  select 'ranking', 'must be a mapping with method (overlap, bm25, vector or hybrid) and its parameters'
+    where jsonb_typeof(p_content) = 'object' and p_content ? 'ranking' and (
+      jsonb_typeof(p_content -> 'ranking') <> 'object'
+      or jsonb_typeof(p_content -> 'ranking' -> 'method') is distinct from 'string'
+      or rag.ranking_parameters(p_content -> 'ranking' ->> 'method') is null
+    )
+  union all
+  select 'ranking.vector', 'is the query''s: each request has its own'
+    where jsonb_typeof(p_content -> 'ranking') = 'object' and p_content -> 'ranking' ? 'vector'
+  union all
+  select 'ranking.' || r.path, r.problem
+    from rag.ranking_problems(p_content -> 'ranking' ->> 'method', case
+      when jsonb_typeof(p_content -> 'ranking') = 'object' then (p_content -> 'ranking') - 'method' - 'vector' else '{}'
+    end) as r
+    where rag.ranking_parameters(p_content -> 'ranking' ->> 'method') is not null
+  union all
   select c.path, 'states the decision that documents cannot make (decision.never_say)'
     from clause c join statement s on s.value = c.value
   union all
@@ -170,7 +188,7 @@ grant execute on function rag.field to rag_reader, rag_auditor;
 comment on function rag.field is 'Length-prefixed bytes: 8 bytes big-endian length, then the bytes.';
 
 -- The bytes behind a contract's hash: case attributes in byte order, then facts, propositions and clauses in contract
--- order; then the decision and what traces keep, where the contract says so, each under another first field
+-- order; then the decision, what traces keep and how passages are ranked, where the contract says so, under another first field
 -- (schema/README.md, "Byte layouts").
 create function rag.contract_preimage(
   p_content jsonb
@@ -183,6 +201,7 @@ create function rag.contract_preimage(
 begin atomic
   select rag.field(rag.utf8(
       case
+        when p_content ? 'ranking' then 'rag-sql contract 4'
         when p_content ? 'keep' then 'rag-sql contract 3'
         when p_content ? 'decision' then 'rag-sql contract 2'
         else 'rag-sql contract 1'
@@ -210,7 +229,7 @@ begin atomic
         ), ''::bytea order by i)
       from jsonb_array_elements(p_content -> 'facts') with ordinality as ff(f, i)
     )
-    || case when p_content ? 'keep'
+    || case when p_content ?| array['keep', 'ranking']
       then rag.field(int8send(case when p_content ? 'decision' then 1 else 0 end)) else ''::bytea end
     || case when p_content ? 'decision' then (
       select rag.field(rag.utf8(d ->> 'about')) || rag.field(rag.utf8(d ->> 'decided_by')) || rag.field(rag.utf8(d ->> 'refer'))
@@ -221,7 +240,22 @@ begin atomic
         )
       from (select p_content -> 'decision' as d) as decision
     ) else ''::bytea end
-    || case when p_content ? 'keep' then rag.field(rag.utf8(p_content ->> 'keep')) else ''::bytea end;
+    || case when p_content ? 'ranking'
+      then rag.field(int8send(case when p_content ? 'keep' then 1 else 0 end)) else ''::bytea end
+    || case when p_content ? 'keep' then rag.field(rag.utf8(p_content ->> 'keep')) else ''::bytea end
+    || case when p_content ? 'ranking' then (
+      -- Numbers as decimals without superfluous zeros: how a file writes them is no part of what they say.
+      select rag.field(rag.utf8(r ->> 'method'))
+        || rag.field(int8send((select count(*) from jsonb_object_keys(r - 'method'))))
+        || coalesce((
+          select string_agg(
+            rag.field(rag.utf8(a.key)) || rag.field(rag.utf8(
+              case jsonb_typeof(r -> a.key) when 'number' then trim_scale(a.value::numeric)::text else a.value end
+            )), ''::bytea order by a.key collate "C")
+          from jsonb_each_text(r - 'method') as a
+        ), ''::bytea)
+      from (select p_content -> 'ranking' as r) as ranking
+    ) else ''::bytea end;
 end;
 revoke all on function rag.contract_preimage from public;
 grant execute on function rag.contract_preimage to rag_reader, rag_auditor;

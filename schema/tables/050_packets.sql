@@ -28,6 +28,7 @@ create table rag.packet (
   recorded_by text not null default session_user,
   digest bytea not null generated always as (sha256(preimage)) stored,
   decision_took interval,
+  parameters jsonb not null default '{}',
 
   constraint packet_key primary key (tenant, packet_id),
   constraint packet_tenant_exists foreign key (tenant) references rag.tenant (tenant),
@@ -54,13 +55,15 @@ alter table rag.packet
   alter column missing set statistics 0,
   alter column preimage set statistics 0,
   alter column recorded_by set statistics 0,
-  alter column digest set statistics 0;
+  alter column digest set statistics 0,
+  alter column parameters set statistics 0;
 create trigger packet_is_append_only
   before update or delete or truncate on rag.packet
   for each statement execute function rag.refuse_change();
 comment on table rag.packet is 'What a decision relied on, under its digest. Written by rag_api.record_packet only.';
 comment on column rag.packet.contract_pinned is 'Whether the request named the contract''s version; otherwise the newest was used.';
 comment on column rag.packet.method is 'Ranking method.';
+comment on column rag.packet.parameters is 'Parameters of the method, all of them.';
 comment on column rag.packet.valid_at is 'The instant for which eligibility was decided.';
 comment on column rag.packet.known_at is 'The instant whose recorded state was used.';
 comment on column rag.packet.preimage is 'The bytes that were hashed (schema/README.md, "Byte layouts").';

@@ -354,7 +354,7 @@ CONTRACTS = [
         "a fact required beside the facts",
         FACT + "required: [g]\n",
         9,
-        "required: unknown key; a contract has case and facts, and decision and keep where they are needed",
+        "required: unknown key; a contract has case and facts, and decision, keep and ranking where they are needed",
     ),
     contract(
         "a fact without a name",

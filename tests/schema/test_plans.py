@@ -12,8 +12,6 @@ import pytest
 from tests.conftest import CASE, Database, Server
 
 READ_PATH = {
-    "selection": "select document_id from rag_api.selection("
-    "p_query => 'alpha beta', p_case_facts => %(case)s, p_k => 10)",
     "ranking": "select document_id from rag_api.ranking(p_query => 'alpha beta', p_case_facts => %(case)s)",
     "eligible": "select document_id from rag_api.eligible(p_case_facts => %(case)s)",
     "eligibility": "select document_id from rag_api.eligibility(p_case_facts => %(case)s) where eligible",
@@ -23,6 +21,9 @@ READ_PATH = {
     "missing_facts": "select fact from rag_api.missing_facts(p_contract_tenant => 'acme', p_question_id => 'q',"
     " p_contract_version => 1, p_selection => array[row('acme', 'acme-1', 1, 0, 10)::rag.source_ref])",
 }
+
+
+SELECTION = "select document_id from rag_api.selection(p_query => 'alpha beta', p_case_facts => %(case)s, p_k => 10)"
 
 
 def fill(database: Database, documents: int, *tenants: str) -> None:
@@ -90,8 +91,8 @@ def test_work_does_not_grow_with_other_tenants_documents(crowded: Database) -> N
     def pages() -> int:
         with crowded.connect("acme_reader") as connection:
             connection.execute("select rag_api.bind(p_tenant => 'acme')")
-            explain(connection, READ_PATH["selection"])  # hint bits and catalog caches
-            plan = explain(connection, READ_PATH["selection"])
+            explain(connection, SELECTION)  # hint bits and catalog caches
+            plan = explain(connection, SELECTION)
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
     before = pages()

@@ -18,6 +18,8 @@ NO_TENANT = "rag.alembic_version"
 #: Of no tenant: the keys of logins that serve many.
 KEYS = "rag_auth.signing_key"
 
+_INSTANT = "timestamp with time zone"
+
 #: Every definer function, with its owner.
 DEFINERS = {
     ("rag_auth.tenant()", "rag_binder"),
@@ -25,10 +27,15 @@ DEFINERS = {
     ("rag_auth.required_tenant()", "rag_binder"),
     ("rag_auth.own_tenants()", "rag_binder"),
     ("rag.cut_versions()", "rag_recorder"),
+    ("rag.end_withdrawn_uses()", "rag_recorder"),
+    (f"rag_api.record_packet(text,text,jsonb,integer,integer,{_INSTANT},{_INSTANT},text,jsonb)", "rag_recorder"),
+    ("rag_api._stated_scopes()", "rag_search"),
     (
-        "rag_api.record_packet(text,text,jsonb,integer,integer,timestamp with time zone,timestamp with time zone)",
-        "rag_recorder",
+        f"rag_api._bm25_search(text,integer,double precision,double precision,text[],uuid[],{_INSTANT},{_INSTANT},"
+        "boolean,boolean)",
+        "rag_search",
     ),
+    (f"rag_api._overlap_search(text[],integer,text[],uuid[],{_INSTANT},{_INSTANT})", "rag_search"),
     ("rag_api.approve(uuid,jsonb,bytea,text,text,text)", "rag_recorder"),
     ("rag_api.record_trace(uuid,integer,integer,integer)", "rag_recorder"),
     ("rag_api.record_answer(uuid,text,text[],text,text,jsonb,interval,interval)", "rag_recorder"),
@@ -69,6 +76,14 @@ OPEN_POLICIES = {
     ("rag.trace_time", "trace_time_audit", "rag_auditor"),
     ("rag.trace_purge", "trace_purge_audit", "rag_auditor"),
     ("rag.trace_purge", "trace_purge_admin_insert", "rag_owner"),
+    ("rag_index.segment", "segment_admin_select", "rag_owner"),
+    ("rag_index.segment", "segment_admin_insert", "rag_owner"),
+    ("rag_index.segment", "segment_admin_delete", "rag_owner"),
+    ("rag_index.posting", "posting_admin_select", "rag_owner"),
+    ("rag_index.posting", "posting_admin_insert", "rag_owner"),
+    ("rag_index.posting", "posting_admin_delete", "rag_owner"),
+    ("rag_index.version", "indexed_version_admin_select", "rag_owner"),
+    ("rag_index.version", "indexed_version_admin_update", "rag_owner"),
     *((f"rag.{table}", f"{table}_admin_delete", "rag_owner") for table in TRACES),
 }
 
@@ -76,7 +91,7 @@ OPEN_POLICIES = {
 INSERTABLE = {
     ("rag.attribute", "rag_curator"): "attribute tenant type",
     ("rag.version", "rag_curator"): (
-        "applies_to body document_id effective_from metadata outline published source tenant title version"
+        "applies_to body document_id effective_from language metadata outline published source tenant title version"
     ),
     ("rag.withdrawal", "rag_curator"): "document_id note tenant version withdrawn_from",
     ("rag.span", "rag_curator"): "document_id fact occurrence quote span_id tenant version",
@@ -86,7 +101,7 @@ INSERTABLE = {
     ),
     ("rag.packet", "rag_recorder"): (
         "case_facts contract_pinned contract_tenant contract_version decision_took k known_at method missing outcome"
-        " preimage query question_id required tenant valid_at"
+        " parameters preimage query question_id required tenant valid_at"
     ),
     ("rag.packet_source", "rag_recorder"): (
         "document_id document_tenant packet_id position range_end range_start score tenant version"
@@ -107,6 +122,15 @@ INSERTABLE = {
     ),
     ("rag.trace_verdict", "rag_recorder"): "checks range_end range_start tenant trace_id verdict",
     ("rag.trace_time", "rag_recorder"): "stage tenant took trace_id",
+    ("rag_index.scope", "rag_recorder"): "applies_to scope_id tenant",
+    ("rag_index.segment", "rag_recorder"): (
+        "language lengths passages recorded_last scope_ids scope_starts segment_id tenant used_from"
+    ),
+    ("rag_index.posting", "rag_recorder"): "frequencies most ordinals passages segment_id shortest tenant word",
+    ("rag_index.version", "rag_recorder"): (
+        "document_id effective_from first_ordinal range_ends recorded_at scope_id segment_id tenant version"
+    ),
+    ("rag_index.turn", "rag_recorder"): "tenant",
 }
 INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSERTABLE.items() if role == "rag_curator"}
 
@@ -190,7 +214,9 @@ def test_E01_E05_E07_every_key_and_index_begins_with_the_tenant_that_the_policy_
             "select indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid"
             " join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]"
             " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index')"
-            " and (a.attname <> 'tenant' or i.indpred is not null)",
+            " and (a.attname <> 'tenant' or i.indpred is not null)"
+            # No login ever sees a plan that counts in the index.
+            " and indexrelid::regclass::text <> 'rag_index.version_of_a_time'",
         )
     ) == [NO_TENANT + "_pkc", "rag_auth.membership_key", KEYS + "_key"]  # only the binder reads grants and keys
 
@@ -253,6 +279,14 @@ def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence
         ("membership_admin_delete", True),
         ("signing_key_admin_delete", True),
         *((f"{table}_admin_delete", True) for table in TRACES),
+        # The search index is derived: what it says of when a version is in use, and where it stands.
+        ("segment_admin_delete", True),
+        ("posting_admin_delete", True),
+        ("indexed_version_admin_update", True),
+        ("indexed_version_update", False),
+        ("indexed_version_fence_update", False),
+        ("turn_update", False),
+        ("turn_fence_update", False),
     }
 
 
@@ -339,7 +373,12 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
         "trace_time",
         "trace_purge",
     }
-    assert asked == {(True, f"rag.{table}") for table in evidence} | {(False, f"rag.{table}") for table in records}
+    index = {"scope", "segment", "posting", "version", "turn"}
+    assert asked == (
+        {(True, f"rag.{table}") for table in evidence}
+        | {(False, f"rag.{table}") for table in records}
+        | {(True, f"rag_index.{table}") for table in index}
+    )
 
 
 # Views and functions
@@ -459,7 +498,8 @@ def test_inserts_are_granted_by_column_and_never_on_what_is_derived(catalog: Con
         catalog,
         "select attrelid::regclass::text, a.grantee::regrole::text, attname::text"
         " from pg_attribute join pg_class c on c.oid = attrelid cross join lateral aclexplode(attacl) a"
-        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api') order by 3",
+        " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
+        " and a.privilege_type = 'INSERT' order by 3",
     ):
         found.setdefault((table, role), []).append(column)
     assert {key: " ".join(columns) for key, columns in found.items()} == INSERTABLE
@@ -490,7 +530,7 @@ def test_no_runtime_role_reaches_the_side_tables(catalog: Connection) -> None:
     assert not rows(
         catalog,
         "select r from unnest(%s::text[]) as r where has_schema_privilege(r, 'rag_index', 'usage')",
-        [role for role in RUN_TIME if role != "rag_search"] + list(LOGINS),
+        [role for role in RUN_TIME if role not in {"rag_search", "rag_recorder"}] + list(LOGINS),
     )
 
 

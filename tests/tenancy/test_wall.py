@@ -16,7 +16,8 @@ from tests.tenancy import wall
 from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
 
 PROOFS = {"rag_auth.membership", "rag_auth.signing_key"}
-EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", *PROOFS})
+INDEX = tuple(table for table in TABLES if table.startswith("rag_index."))
+EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", *PROOFS, *INDEX})
 CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
 TRACES = tuple(
     f"rag.{table}"
@@ -156,7 +157,8 @@ def test_D05_a_reader_sees_its_own_tenant_and_public(probed: Probe, session: str
     seen = {table: set(found["sees"].get("rows", ())) for table, found in probed["tables"][session].items()}
     shared = {"rag.tenant", "rag.attribute", "rag.version", "rag.passage", "rag.span", "rag.contract"}
     assert seen == {
-        table: {tenant, "public"} if table in shared else set() if table in PROOFS else {tenant} for table in TABLES
+        table: {tenant, "public"} if table in shared else set() if table in {*PROOFS, *INDEX} else {tenant}
+        for table in TABLES
     }
 
 

@@ -47,6 +47,7 @@ EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "owner_key": ((), ()),
     "binder_key": ((), ()),
     "recorder_key": (("northwind",), ()),
+    "search_key": (("northwind",), ()),
 }
 
 #: Logins that sign for the tenant that they assert, and with what: the service with its key, the forger with a secret
@@ -57,7 +58,12 @@ SIGNERS = {"service": SERVICE_KEY, "forger": TenantKey("00000000000b", bytes(32)
 WATCHERS = {"northwind_watcher"}
 
 #: Logins of the probe that get a role, while it runs.
-KEYS = {"owner_key": "rag_owner", "binder_key": "rag_binder", "recorder_key": "rag_recorder"}
+KEYS = {
+    "owner_key": "rag_owner",
+    "binder_key": "rag_binder",
+    "recorder_key": "rag_recorder",
+    "search_key": "rag_search",
+}
 
 #: Who looks, and the tenant that is asserted.
 SESSIONS: tuple[tuple[str, str | None], ...] = (
@@ -192,16 +198,44 @@ INSERTS: dict[str, LiteralString] = {
         " values (%(tenant)s, 'x', 'x', 1, %(packet_id)s, 'x', 'approved', '[]')"
     ),
 }
+# The search index, which no run-time role reaches.
+INSERTS |= {
+    "rag_index.turn": "insert into rag_index.turn (tenant) values (%(tenant)s) on conflict do nothing",
+    "rag_index.scope": (
+        "insert into rag_index.scope (tenant, scope_id, applies_to) values (%(tenant)s, gen_random_uuid(), '{}')"
+    ),
+    "rag_index.segment": (
+        "insert into rag_index.segment"
+        " (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)"
+        " values (%(tenant)s, gen_random_uuid(), 'simple', 1, '{0,1}', '{}', '{}', now(), now())"
+    ),
+    "rag_index.posting": (
+        "insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)"
+        " values (%(tenant)s, gen_random_uuid(), 'x', 1, '{1}', '{1}', 1, 1)"
+    ),
+    "rag_index.version": (
+        "insert into rag_index.version"
+        " (tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at)"
+        " values (%(tenant)s, 'X', 1, gen_random_uuid(), 1, '{1}', gen_random_uuid(), now(), now())"
+    ),
+}
 TABLES = tuple(INSERTS)
 
 _SELECTION = "array[row(%(tenant)s, %(document_id)s, %(version)s, 0, %(length)s)::rag.source_ref]"
 _CONTRACT = f"'public', '{QUESTION}', 1"
+_SCOPES = (
+    "array[%(tenant)s, 'public'],"
+    " array['44136fa3-55b3-678a-1146-ad16f7e8649e', '44136fa3-55b3-678a-1146-ad16f7e8649e']::uuid[],"
+    " statement_timestamp(), statement_timestamp()"
+)
 _REQUEST = f"'{QUESTION}', %(query)s, %(case)s, 5"
 
 # A call of each function of rag_api whose arguments would reach a target's data.
 CALLS: dict[str, str] = {
     "_added_span_problems": "select * from rag_api._added_span_problems(%(spans)s)",
     "_attribute_types": "select * from rag_api._attribute_types(null)",
+    "_bm25_part": "select rag_api._bm25_part(1, 1, 1, 1, 1.2, 0.75)",
+    "_bm25_search": f"select * from rag_api._bm25_search(%(query)s, 9, 1.2, 0.75, {_SCOPES}, true, true)",
     "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
@@ -211,20 +245,27 @@ CALLS: dict[str, str] = {
     "_differences": "select * from rag_api._differences(%(tenant)s, %(documents)s::jsonb -> 0, '\\x00')",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
+    "_eligible_segments": f"select * from rag_api._eligible_segments({_SCOPES}, true)",
+    "_fitting_scopes": "select * from rag_api._fitting_scopes('{}', null)",
     "_is_name": "select rag_api._is_name('\"x\"')",
     "_kept": "select rag_api._kept(%(packet_id)s)",
     "_missing_in_context": f"select rag_api._missing_in_context(%(tenant)s, %(packet_id)s, {_SELECTION})",
     "_number": "select rag_api._number(1)",
     "_occurrences": "select * from rag_api._occurrences(%(tenant)s, %(question_id)s, 1)",
+    "_overlap_search": f"select * from rag_api._overlap_search(rag.words(%(query)s), 9, {_SCOPES})",
     "_packet": "select * from rag_api._packet(%(packet_id)s)",
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
+    "_ranked": "select * from rag_api._ranked(%(query)s, '{}', 9, now(), now(), 'bm25', '{\"k1\": 1, \"b\": 1}', true, true)",
+    "_ranking_parameters": "select rag_api._ranking_parameters('bm25', '{}')",
+    "_request_parameters": "select rag_api._request_parameters('{}', 'bm25', '{}')",
     "_required_contract": "select * from rag_api._required_contract(%(question_id)s, 1, null)",
     "_resolve_contract": "select * from rag_api._resolve_contract(%(question_id)s, 1, null)",
     "_scopes": "select * from rag_api._scopes('{}', null)",
     "_selected_spans": f"select * from rag_api._selected_spans({_SELECTION}, null)",
     "_sources": f"select rag_api._sources({_SELECTION}, array[1], array(select s from rag.span s))",
     "_span_problems": "select * from rag_api._span_problems(cast(%(spans)s as jsonb) -> 0)",
+    "_stated_scopes": "select * from rag_api._stated_scopes()",
     "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
     "_text": "select rag_api._text('x')",
     "_trace": "select * from rag_api._trace(%(trace_id)s)",
@@ -268,6 +309,7 @@ CALLS: dict[str, str] = {
     "require_approval": "select * from rag_api.require_approval(%(packet_id)s, %(claims)s)",
     "review_packet": "select * from rag_api.review_packet(%(packet_id)s, %(claims)s)",
     "same_documents": "select * from rag_api.same_documents(%(documents)s, array[sha256('x')])",
+    "search": "select * from rag_api.search(%(query)s, 9, p_case_facts => %(case)s, p_why => true)",
     "selection": "select * from rag_api.selection(%(query)s, %(case)s, 9)",
     "set_attribute": "select rag_api.set_attribute('x', 'number')",
     "transaction_identity": "select login from rag_api.transaction_identity()",
@@ -282,6 +324,9 @@ RETENTION = {"acme": None, "northwind": "1 us"}
 #: Functions that read no table: what they return is made of their arguments.
 PURE = {
     "_added_span_problems",
+    "_bm25_part",
+    "_ranking_parameters",
+    "_request_parameters",
     "_check_claims",
     "_check_instants",
     "_check_request",

@@ -91,6 +91,9 @@ def test_evidence_packets_and_approvals_hold_after_the_upgrade(old: Old, gateway
     # An old store has no keys. Declarations of attributes are made by the upgrade, at its own time, and how long an old
     # packet took nobody measured; the rest is untouched, and what was granted is granted to write.
     assert (upgraded.pop("rag_auth.signing_key")[0], loaded_today.pop("rag_auth.signing_key")[0]) == (0, 1)
+    # The index is derived, and made at once where loads made it bit by bit.
+    for name in [name for name in upgraded if name.startswith("rag_index.")]:
+        del upgraded[name], loaded_today[name]
     assert {table: count for table, (count, _) in upgraded.items()} == {
         table: count for table, (count, _) in loaded_today.items()
     }

@@ -1,0 +1,67 @@
+"""Maintaining the search index: what the installing login does, as ``rag_owner``, while others read and load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from rag_sql._admin import as_owner
+
+__all__ = ["MaintenanceReport", "due", "maintain"]
+
+_DUE = sa.text(
+    "select tenant, language, segment_ids, passages from rag_index.due() order by passages, tenant, language"
+)
+
+_MERGE = sa.text("select rag_index.merge(p_tenant => :tenant, p_segment_ids => :segment_ids)")
+
+
+@dataclass
+class MaintenanceReport:
+    """What was done: segments that were put together, and the passages in them."""
+
+    segments: int = 0
+    passages: int = 0
+
+
+def due(engine: sa.Engine) -> list[tuple[str, str, int, int]]:
+    """What is due: tenant, language, number of segments that go together, passages in them."""
+    return [(tenant, language, len(segments), passages) for tenant, language, segments, passages in _waiting(engine)]
+
+
+def _waiting(engine: sa.Engine) -> Sequence[sa.Row[Any]]:
+    with as_owner(engine) as connection:
+        return connection.execute(_DUE).all()
+
+
+def maintain(engine: sa.Engine, advance: Callable[[int, int], None] = lambda _work, _things: None) -> MaintenanceReport:
+    """Put small segments of the index together, and aside what is not in use any more; each in its own transaction.
+
+    Parameters
+    ----------
+    engine : sqlalchemy.Engine
+        Logs in as the login that installed the store.
+    advance : callable, optional
+        Called with passages and segments as they are done.
+
+    Raises
+    ------
+    NotAllowed, NotInstalled
+    """
+    report = MaintenanceReport()
+    while waiting := _waiting(engine):  # what was put together may go with others in turn
+        for tenant, _, segments, passages in waiting:
+            with as_owner(engine) as connection:
+                connection.execute(_MERGE, {"tenant": tenant, "segment_ids": segments})
+            report.segments += len(segments)
+            report.passages += passages
+            advance(passages, len(segments))
+    if report.segments:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("set role rag_owner")
+            connection.exec_driver_sql("vacuum (analyze) rag_index.posting, rag_index.segment, rag_index.version")
+            connection.exec_driver_sql("reset role")
+    return report

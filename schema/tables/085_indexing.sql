@@ -1,0 +1,237 @@
+-- Cutting and indexing: what happens in the statement that stores versions, and in the one that withdraws them.
+--
+-- Both are definer functions of rag_recorder, because no role that loads may insert a passage or touch the index; the
+-- policies let it write for the bound tenant alone.
+--
+-- Lock order: the tenant's row of rag_index.turn (one load after the other; whoever comes second sees what the first has
+-- stored, so that each ends the use of the other's), then rows of rag_index.version by document and version.
+
+grant create on schema rag to rag_recorder;
+grant usage on schema rag_index to rag_recorder;
+grant execute on function rag.pieces to rag_recorder;
+set local role rag_recorder;
+
+-- From when on the versions of some documents are not in use any more, for a question of that instant: from the first
+-- instant at which a version with a greater (effective_from, version) is both effective and recorded, or a withdrawal is.
+create function rag.end_uses(
+  p_tenant text,
+  p_document_ids text[]
+)
+  returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform
+  from rag_index.version v
+  where v.tenant = p_tenant and v.document_id = any (p_document_ids)
+  order by v.document_id, v.version
+  for no key update;
+  update rag_index.version v
+  set used_until = e.used_until
+  from (
+    select
+      o.document_id,
+      o.version,
+      least(
+        min(greatest(o.effective_from, o.recorded_at)) over (
+          partition by o.document_id
+          order by o.effective_from desc, o.version desc
+          rows between unbounded preceding and 1 preceding
+        ),
+        (
+          select min(greatest(w.withdrawn_from, w.recorded_at))
+          from rag.withdrawal w
+          where w.tenant = p_tenant and w.document_id = o.document_id and w.version = o.version
+        ),
+        'infinity'
+      ) as used_until
+    from rag_index.version o
+    where o.tenant = p_tenant and o.document_id = any (p_document_ids)
+  ) as e
+  where v.tenant = p_tenant
+    and v.document_id = e.document_id
+    and v.version = e.version
+    and v.used_until <> e.used_until;
+end;
+$$;
+revoke all on function rag.end_uses from public;
+comment on function rag.end_uses is 'Derives from when on the versions of some documents are not in use any more.';
+
+create function rag.end_withdrawn_uses()
+  returns trigger
+  language plpgsql
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_withdrawn record;
+begin
+  for v_withdrawn in
+    select s.tenant, array_agg(distinct s.document_id) as document_ids from stored s group by s.tenant
+  loop
+    insert into rag_index.turn as t (tenant) values (v_withdrawn.tenant) on conflict (tenant) do update set turns = t.turns + 1;
+    perform rag.end_uses(v_withdrawn.tenant, v_withdrawn.document_ids);
+  end loop;
+  return null;
+end;
+$$;
+revoke all on function rag.end_withdrawn_uses from public;
+grant execute on function rag.end_withdrawn_uses to rag_owner;  -- who makes the trigger
+comment on function rag.end_withdrawn_uses is 'Trigger: ends the use of withdrawn versions in the index.';
+
+-- Cuts the versions that a statement has stored, and indexes the passages: a segment for each language.
+create function rag.cut_versions()
+  returns trigger
+  language plpgsql
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := (select min(s.tenant) from stored s);  -- one: the policies hold whoever inserts
+begin
+  if v_tenant is null then
+    return null;
+  end if;
+  insert into rag_index.turn as t (tenant) values (v_tenant) on conflict (tenant) do update set turns = t.turns + 1;
+
+  with piece as materialized (
+    select
+      q.*,
+      row_number() over (
+        partition by q.language order by q.scope_id, q.document_id, q.version, q.range_start
+      )::integer as ordinal
+    from (
+      select
+        v.document_id, v.version, v.language, v.effective_from, v.recorded_at, v.applies_to,
+        rag_index.scope_id(v.applies_to) as scope_id,
+        0 as range_start, v.body_length as range_end, '{}'::text[] as heading_path, null::integer as tokens,
+        v.body as text, true as is_whole, v.body_sha256 as text_sha256
+      from stored v
+      where v.outline = '[]'
+      union all
+      select
+        v.document_id, v.version, v.language, v.effective_from, v.recorded_at, v.applies_to,
+        rag_index.scope_id(v.applies_to),
+        p.range_start, p.range_end,
+        array(select jsonb_array_elements_text(v.outline -> (p.piece_number - 1) -> 'headings')),
+        (v.outline -> (p.piece_number - 1) ->> 'tokens')::integer,
+        p.text, false, sha256(rag.utf8(p.text))
+      from stored v
+      cross join lateral (
+        select array_agg((o ->> 'end')::integer order by i) as ends
+        from jsonb_array_elements(v.outline) with ordinality as t(o, i)
+      ) as e
+      cross join lateral rag.pieces(v.body, e.ends) as p
+      where v.outline <> '[]'
+    ) as q
+  ), passage as (
+    insert into rag.passage
+      (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
+    select
+      v_tenant, p.document_id, p.version, p.range_start, p.range_end, p.heading_path, p.tokens,
+      case when not p.is_whole then p.text end, p.text_sha256, rag.word_vector(p.text)
+    from piece p
+  ), scope as (
+    insert into rag_index.scope (tenant, scope_id, applies_to)
+    select distinct v_tenant, p.scope_id, p.applies_to
+    from piece p
+    order by p.scope_id
+    on conflict do nothing
+  ), segment as materialized (
+    select p.language, gen_random_uuid() as segment_id from piece p group by p.language
+  ), counted as materialized (
+    select p.language, p.ordinal, w.lexeme as word, cardinality(w.positions)::smallint as frequency
+    from piece p
+    cross join lateral unnest(to_tsvector(p.language::regconfig, p.text)) as w
+    where octet_length(p.text) <= 16000
+    union all
+    select p.language, p.ordinal, w.lexeme, least(sum(cardinality(w.positions)), 32767)::smallint
+    from piece p
+    cross join lateral rag_index.parts(p.text) as part
+    cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
+    where octet_length(p.text) > 16000
+    group by p.language, p.ordinal, w.lexeme
+  ), measured as materialized (
+    select p.language, p.ordinal, p.scope_id, p.effective_from, p.recorded_at, coalesce(c.length, 0) as length
+    from piece p
+    left join (
+      select language, ordinal, sum(frequency)::integer as length from counted group by language, ordinal
+    ) as c using (language, ordinal)
+  ), posting as (
+    insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
+    select
+      v_tenant, s.segment_id, c.word, count(*),
+      array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(m.length)
+    from counted c
+    join measured m using (language, ordinal)
+    join segment s using (language)
+    group by s.segment_id, c.word
+  ), version as (
+    insert into rag_index.version
+      (tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at)
+    select
+      v_tenant, p.document_id, p.version, s.segment_id, min(p.ordinal), array_agg(p.range_end order by p.ordinal),
+      p.scope_id, p.effective_from, p.recorded_at
+    from piece p
+    join segment s using (language)
+    group by p.document_id, p.version, s.segment_id, p.scope_id, p.effective_from, p.recorded_at
+  )
+  insert into rag_index.segment
+    (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)
+  select
+    v_tenant, s.segment_id, s.language, m.passages, m.lengths, o.scope_ids, o.scope_starts || m.passages + 1,
+    m.recorded_last, m.used_from
+  from segment s
+  join (
+    select
+      n.language,
+      count(*)::integer as passages,
+      0 || array_agg(n.length_before + n.length order by n.ordinal) as lengths,
+      max(n.recorded_at) as recorded_last,
+      min(greatest(n.effective_from, n.recorded_at)) as used_from
+    from (
+      select d.*, (sum(d.length) over (partition by d.language order by d.ordinal) - d.length)::integer as length_before
+      from measured d
+    ) as n
+    group by n.language
+  ) as m using (language)
+  join (
+    select
+      f.language,
+      array_agg(f.scope_id order by f.first_ordinal) as scope_ids,
+      array_agg(f.first_ordinal order by f.first_ordinal) as scope_starts
+    from (
+      select d.language, d.scope_id, min(d.ordinal) as first_ordinal from measured d group by d.language, d.scope_id
+    ) as f
+    group by f.language
+  ) as o using (language);
+
+  -- Only a document that has several versions can have one that ends another.
+  perform rag.end_uses(v_tenant, d.document_ids)
+  from (
+    select array_agg(distinct s.document_id) as document_ids
+    from stored s
+    where exists (
+      select from rag_index.version v
+      where v.tenant = v_tenant and v.document_id = s.document_id and v.version <> s.version
+    )
+  ) as d
+  where d.document_ids is not null;
+  return null;
+end;
+$$;
+revoke all on function rag.cut_versions from public;
+grant execute on function rag.cut_versions to rag_owner;  -- who makes the trigger
+comment on function rag.cut_versions is 'Trigger: cuts new versions into passages and indexes them.';
+set local role rag_owner;
+revoke create on schema rag from rag_recorder;
+
+create trigger version_is_cut
+  after insert on rag.version
+  referencing new table as stored
+  for each statement execute function rag.cut_versions();
+create trigger withdrawal_ends_use
+  after insert on rag.withdrawal
+  referencing new table as stored
+  for each statement execute function rag.end_withdrawn_uses();

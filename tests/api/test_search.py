@@ -1,0 +1,111 @@
+"""Ranking by the index: exact whatever is pruned, at any instant, for any case, before and after maintenance."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from rag_sql import _maintenance, errors
+from tests.api.searching import ask, expected, found, grow
+from tests.conftest import Database
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bm25_by_the_index_is_bm25_by_the_texts(store: Database, seed: int) -> None:
+    chosen = random.Random(seed)
+    since = datetime.now(UTC)
+    grow(store, chosen)
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        for number in range(25):
+            asked = ask(chosen, since)
+            assert found(connection, asked) == expected(connection, asked), f"query {number} of seed {seed}: {asked}"
+
+
+def test_maintenance_changes_no_byte_of_a_ranking(store: Database) -> None:
+    chosen = random.Random(11)
+    since = datetime.now(UTC)
+    for age in range(3):
+        grow(store, chosen, age)
+    questions = [ask(chosen, since) for _ in range(30)]
+    with store.engine("postgres") as engine, store.connect("acme_reader", autocommit=True) as connection:
+        connection.execute("set rag.tenant = 'acme'")
+        before = [found(connection, asked) for asked in questions]
+        assert _maintenance.due(engine)
+        _maintenance.maintain(engine)
+        assert _maintenance.due(engine) == []
+        assert [found(connection, asked) for asked in questions] == before
+
+
+def test_search_returns_texts_and_says_why(store: Database) -> None:
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents(
+            [
+                {"id": "A", "version": 1, "title": "Pumps", "body": "The valves were closing.", "language": "english"},
+                {"id": "B", "version": 1, "body": "Nothing like it."},
+                {"id": "C", "version": 1, "body": "A valve.", "applies_to": {"model": ["m2"]}},
+            ]
+        )
+    with store.tenant("acme_reader") as acme:
+        (hit,) = acme.search("close the valve", why=True)
+        assert (hit.document_id, hit.title, hit.text) == ("A", "Pumps", "The valves were closing.")
+        assert set(hit.why) == {"close", "valv"}
+        assert sum(hit.why.values()) == hit.score
+        assert [hit.document_id for hit in acme.search("valve", case={"model": "m2"})] == ["C", "A"]
+        assert acme.search("unheard") == []
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("best", {}),
+        ("bm25", {"k1": -1}),
+        ("bm25", {"k1": 11}),
+        ("bm25", {"b": 1.5}),
+        ("bm25", {"b": "half"}),
+        ("bm25", {"k2": 1}),
+        ("bm25", {"k1": 1.0000001}),
+        ("overlap", {"k1": 1}),
+        ("vector", {}),
+        ("vector", {"model": "m"}),
+        ("vector", {"model": "m", "vector": []}),
+        ("vector", {"model": "m", "vector": ["a"]}),
+        ("hybrid", {"model": "m", "vector": [1], "depth": 0}),
+    ],
+)
+def test_a_ranking_that_is_none_is_an_error(store: Database, method: str, parameters: dict[str, object]) -> None:
+    with store.tenant("acme_reader") as acme, pytest.raises(errors.InvalidRequest):
+        acme.search("word", method=method, parameters=parameters)
+
+
+def test_a_long_passage_is_indexed_whole(store: Database) -> None:
+    """A megabyte of words in one passage: more than one tsvector takes, more positions than it counts."""
+    body = " ".join(f"w{number}" for number in range(100_000)) + " needle" + " common" * 20_000
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": "LONG", "version": 1, "body": body, "outline": []}])
+    with store.tenant("acme_reader") as acme:
+        (hit,) = acme.search("needle", why=True)
+        assert hit.document_id == "LONG"
+        assert set(acme.search("common w99999", why=True)[0].why) == {"common", "w99999"}
+
+
+def test_who_loads_a_document_at_once_with_another_ends_the_use_of_the_others_version(store: Database) -> None:
+    """Neither would see the other's version: the second load waits, and then does."""
+    load = "select rag_api.load_documents(%s)"
+    with store.connect("acme_curator") as one, store.connect("acme_curator") as two, ThreadPoolExecutor(1) as pool:
+        for connection in (one, two):
+            connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        one.execute(load, ['[{"id": "D", "version": 2, "body": "beta"}]'])
+        second = pool.submit(two.execute, load, ['[{"id": "D", "version": 1, "body": "alpha"}]'])
+        with store.connect("postgres", autocommit=True) as observer:
+            waits = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+            while observer.execute(waits, [two.info.backend_pid]).fetchone() != (True,):
+                assert not second.done()
+        one.commit()
+        second.result()
+        two.commit()
+    with store.tenant("acme_reader") as acme:
+        assert [(hit.document_id, hit.version) for hit in acme.search("alpha beta")] == [("D", 1)]
