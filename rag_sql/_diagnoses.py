@@ -296,8 +296,8 @@ select a.oid::regclass::text,
 from granted a
 where a.privilege_type not in ('SELECT', 'INSERT')
   -- When a version is not in use any more is derived, and ends earlier than was known.
-  and not coalesce({_GRANTEE} = 'rag_recorder' and a.privilege_type = 'UPDATE' and a.oid::regclass::text || '.' || a.attname
-    in ('rag_index.version.used_until', 'rag_index.turn.turns'), false)
+  and not coalesce({_GRANTEE} = 'rag_recorder' and a.privilege_type = 'UPDATE'
+    and a.oid::regclass::text || '.' || a.attname in ('rag_index.version.used_until', 'rag_index.turn.turns'), false)
 group by a.oid, a.grantee
 """
 

@@ -27,15 +27,15 @@ def grow(database: Database, chosen: random.Random, age: int = 0) -> None:
     """Load, supersede and withdraw documents of acme and public in a few batches, with maintenance between."""
     for batch in range(10 * age, 10 * age + chosen.randint(2, 5)):
         login = chosen.choice(("acme_curator", "acme_curator", "publisher"))
-        documents = {}
+        documents: dict[tuple[str, int], dict[str, Any]] = {}
         for _ in range(chosen.randint(1, 25)):
             document = _document(chosen, batch)
             documents[document["id"], document["version"]] = document
         with database.tenant(login) as tenant:
             loaded = tenant.load_documents(list(documents.values()))
-            for document in loaded:
+            for stored in loaded:
                 if chosen.random() < 0.1:
-                    tenant.withdraw_version(document.document_id, document.version, withdrawn_from=_instant(chosen))
+                    tenant.withdraw_version(stored.document_id, stored.version, withdrawn_from=_instant(chosen))
         if chosen.random() < 0.4:
             with database.engine("postgres") as engine:
                 _maintenance.maintain(engine)
@@ -112,7 +112,7 @@ def found(connection: psycopg.Connection[Any], asked: Asked) -> list[tuple[int, 
 
 
 def expected(connection: psycopg.Connection[Any], asked: Asked) -> list[tuple[int, Place]]:
-    """The same from the eligible passages' texts, each looked at: no index, no pruning, no arithmetic of the store's."""
+    """The same from the eligible passages' texts: no index, no pruning, no arithmetic of the store's."""
     rows = connection.execute(
         "select p.tenant, p.document_id, p.version, p.range_start, v.language, p.text,"
         " tsvector_to_array(to_tsvector(v.language::regconfig, %s))"

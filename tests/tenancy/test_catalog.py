@@ -19,6 +19,7 @@ NO_TENANT = "rag.alembic_version"
 KEYS = "rag_auth.signing_key"
 
 _INSTANT = "timestamp with time zone"
+_DOUBLE = "double precision"
 
 #: Every definer function, with its owner.
 DEFINERS = {
@@ -31,8 +32,7 @@ DEFINERS = {
     (f"rag_api.record_packet(text,text,jsonb,integer,integer,{_INSTANT},{_INSTANT},text,jsonb)", "rag_recorder"),
     ("rag_api._stated_scopes()", "rag_search"),
     (
-        f"rag_api._bm25_search(text,integer,double precision,double precision,text[],uuid[],{_INSTANT},{_INSTANT},"
-        "boolean,boolean)",
+        f"rag_api._bm25_search(text,integer,{_DOUBLE},{_DOUBLE},text[],uuid[],{_INSTANT},{_INSTANT},boolean,boolean)",
         "rag_search",
     ),
     (f"rag_api._overlap_search(text[],integer,text[],uuid[],{_INSTANT},{_INSTANT})", "rag_search"),
