@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -32,9 +32,9 @@ def due(engine: sa.Engine) -> list[tuple[str, str, int, int]]:
     return [(tenant, language, len(segments), passages) for tenant, language, segments, passages in _waiting(engine)]
 
 
-def _waiting(engine: sa.Engine) -> Sequence[sa.Row[Any]]:
+def _waiting(engine: sa.Engine) -> list[tuple[str, str, list[UUID], int]]:
     with as_owner(engine) as connection:
-        return connection.execute(_DUE).all()
+        return [tuple(row) for row in connection.execute(_DUE)]
 
 
 def maintain(engine: sa.Engine, advance: Callable[[int, int], None] = lambda _work, _things: None) -> MaintenanceReport:

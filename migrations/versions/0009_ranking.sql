@@ -537,6 +537,7 @@ create or replace function rag.cut_versions()
   language plpgsql
   security definer
   set search_path = pg_catalog, pg_temp
+  set work_mem = '64MB'
 as $$
 declare
   v_tenant constant text := (select min(s.tenant) from stored s);  -- one: the policies hold whoever inserts
@@ -591,31 +592,44 @@ begin
     on conflict do nothing
   ), segment as materialized (
     select p.language, gen_random_uuid() as segment_id from piece p group by p.language
-  ), counted as materialized (
-    select p.language, p.ordinal, w.lexeme as word, cardinality(w.positions)::smallint as frequency
-    from piece p
-    cross join lateral unnest(to_tsvector(p.language::regconfig, p.text)) as w
-    where octet_length(p.text) <= 16000
-    union all
-    select p.language, p.ordinal, w.lexeme, least(sum(cardinality(w.positions)), 32767)::smallint
-    from piece p
-    cross join lateral rag_index.parts(p.text) as part
-    cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
-    where octet_length(p.text) > 16000
-    group by p.language, p.ordinal, w.lexeme
+  ), vector as materialized (
+    select v.*, (select coalesce(sum(cardinality(w.positions)), 0)::integer from unnest(v.words) as w) as length
+    from (
+      select p.language, p.ordinal, to_tsvector(p.language::regconfig, p.text) as words
+      from piece p
+      where octet_length(p.text) <= 16000
+      offset 0  -- or the words are found once more for the length
+    ) as v
+  ), long as materialized (
+    select c.*, sum(c.frequency) over (partition by c.language, c.ordinal)::integer as length
+    from (
+      select p.language, p.ordinal, w.lexeme as word, least(sum(cardinality(w.positions)), 32767)::smallint as frequency
+      from piece p
+      cross join lateral rag_index.parts(p.text) as part
+      cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
+      where octet_length(p.text) > 16000
+      group by p.language, p.ordinal, w.lexeme
+    ) as c
   ), measured as materialized (
-    select p.language, p.ordinal, p.scope_id, p.effective_from, p.recorded_at, coalesce(c.length, 0) as length
+    select p.language, p.ordinal, p.scope_id, p.effective_from, p.recorded_at, coalesce(l.length, 0) as length
     from piece p
     left join (
-      select language, ordinal, sum(frequency)::integer as length from counted group by language, ordinal
-    ) as c using (language, ordinal)
+      select v.language, v.ordinal, v.length from vector v
+      union all
+      select distinct o.language, o.ordinal, o.length from long o
+    ) as l using (language, ordinal)
   ), posting as (
     insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
     select
       v_tenant, s.segment_id, c.word, count(*),
-      array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(m.length)
-    from counted c
-    join measured m using (language, ordinal)
+      array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(c.length)
+    from (
+      select v.language, v.ordinal, v.length, w.lexeme as word, cardinality(w.positions)::smallint as frequency
+      from vector v
+      cross join lateral unnest(v.words) as w
+      union all
+      select o.language, o.ordinal, o.length, o.word, o.frequency from long o
+    ) as c
     join segment s using (language)
     group by s.segment_id, c.word
   ), version as (
@@ -719,31 +733,44 @@ begin
       on conflict do nothing
     ), segment as materialized (
       select p.language, gen_random_uuid() as segment_id from piece p group by p.language
-    ), counted as materialized (
-      select p.language, p.ordinal, w.lexeme as word, cardinality(w.positions)::smallint as frequency
-      from piece p
-      cross join lateral unnest(to_tsvector(p.language::regconfig, p.text)) as w
-      where octet_length(p.text) <= 16000
-      union all
-      select p.language, p.ordinal, w.lexeme, least(sum(cardinality(w.positions)), 32767)::smallint
-      from piece p
-      cross join lateral rag_index.parts(p.text) as part
-      cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
-      where octet_length(p.text) > 16000
-      group by p.language, p.ordinal, w.lexeme
+    ), vector as materialized (
+      select v.*, (select coalesce(sum(cardinality(w.positions)), 0)::integer from unnest(v.words) as w) as length
+      from (
+        select p.language, p.ordinal, to_tsvector(p.language::regconfig, p.text) as words
+        from piece p
+        where octet_length(p.text) <= 16000
+        offset 0  -- or the words are found once more for the length
+      ) as v
+    ), long as materialized (
+      select c.*, sum(c.frequency) over (partition by c.language, c.ordinal)::integer as length
+      from (
+        select p.language, p.ordinal, w.lexeme as word, least(sum(cardinality(w.positions)), 32767)::smallint as frequency
+        from piece p
+        cross join lateral rag_index.parts(p.text) as part
+        cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
+        where octet_length(p.text) > 16000
+        group by p.language, p.ordinal, w.lexeme
+      ) as c
     ), measured as materialized (
-      select p.language, p.ordinal, p.scope_id, p.effective_from, p.recorded_at, coalesce(c.length, 0) as length
+      select p.language, p.ordinal, p.scope_id, p.effective_from, p.recorded_at, coalesce(l.length, 0) as length
       from piece p
       left join (
-        select language, ordinal, sum(frequency)::integer as length from counted group by language, ordinal
-      ) as c using (language, ordinal)
+        select v.language, v.ordinal, v.length from vector v
+        union all
+        select distinct o.language, o.ordinal, o.length from long o
+      ) as l using (language, ordinal)
     ), posting as (
       insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
       select
         v_tenant, s.segment_id, c.word, count(*),
-        array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(m.length)
-      from counted c
-      join measured m using (language, ordinal)
+        array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(c.length)
+      from (
+        select v.language, v.ordinal, v.length, w.lexeme as word, cardinality(w.positions)::smallint as frequency
+        from vector v
+        cross join lateral unnest(v.words) as w
+        union all
+        select o.language, o.ordinal, o.length, o.word, o.frequency from long o
+      ) as c
       join segment s using (language)
       group by s.segment_id, c.word
     ), version as (
