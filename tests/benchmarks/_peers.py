@@ -116,7 +116,8 @@ class LlamaIndex:
         self._types: Any = optional("llama_index.core.vector_stores")
         self._utils: Any = optional("llama_index.core.vector_stores.utils")
         url = database.url(SUPERUSER)
-        self._options = {"connection_string": url, "async_connection_string": url, "table_name": "llama"}
+        blocking = url.replace("+psycopg:", "+psycopg2:")  # its own driver: it binds what psycopg 3 cannot
+        self._options = {"connection_string": blocking, "async_connection_string": url, "table_name": "llama"}
         self._options |= {"embed_dim": dimension, "hybrid_search": lexical, "text_search_config": "simple"}
         self._options |= {"initialization_fail_on_error": True}
         self._store = self._module.PGVectorStore(**self._options)
