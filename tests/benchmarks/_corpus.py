@@ -1,8 +1,8 @@
 """What the benchmarks of ranking share: made-up passages, the stores that hold them, and what they ask of the product.
 
-The passages have sixty words each, drawn from a vocabulary of 30,000 by Zipf's law: the commonest word is every eleventh,
-and two words in three occur a few hundred times in 100,000 passages. Each is a document of its own. They are always the
-same: what a passage says follows from its tenant and its number.
+The passages have sixty words each, drawn from a vocabulary of 30,000 by Zipf's law: the commonest word is every
+eleventh, the rarest are in some twenty passages of 100,000. Each passage is a document of its own. They are always the
+same: what one says follows from its tenant and its number.
 
 Whatever these benchmarks call in ``rag_api`` is here, so that all of them ask alike: as a login, in a transaction that
 is bound, with nothing prepared (the product prepares nothing either).
@@ -135,14 +135,16 @@ def index_bytes(connection: psycopg.Connection[Any]) -> int:
 _SEARCH: LiteralString = """
     select document_id, version
     from rag_api.search(
-      p_query => %(query)s, p_k => %(k)s, p_method => %(method)s, p_parameters => %(parameters)s, p_case_facts => %(case)s
+      p_query => %(query)s, p_k => %(k)s, p_method => %(method)s, p_parameters => %(parameters)s,
+      p_case_facts => %(case)s
     )
     order by "position"
 """
 _DECIDE: LiteralString = """
     select digest
     from rag_api.decide(
-      p_question_id => %(question)s, p_query => %(query)s, p_case_facts => %(case)s, p_k => %(k)s, p_method => %(method)s
+      p_question_id => %(question)s, p_query => %(query)s, p_case_facts => %(case)s, p_k => %(k)s,
+      p_method => %(method)s
     )
 """
 

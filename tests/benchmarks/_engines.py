@@ -1,8 +1,8 @@
 """Lexical engines in process, without tenants, time or a database: the limit. One that is not installed is None.
 
-Both are built over texts in order and answer with places in that order, the best first. How a text is cut into words is
-theirs: for made-up words by what stands between them; for English, tantivy stems and leaves stop words, and bm25s, which
-has no stemmer of its own, leaves out stop words.
+Both are built over texts in order and answer with places in that order, the best first. How a text is cut into words
+is theirs: for made-up words by what stands between them; for English, tantivy stems and keeps stop words, and bm25s,
+which has no stemmer of its own, leaves out stop words.
 """
 
 from __future__ import annotations

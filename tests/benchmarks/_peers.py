@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 import psycopg
@@ -60,10 +61,10 @@ class LangChain:
     name = "langchain-postgres"
 
     def __init__(self, database: Database, dimension: int, *, lexical: bool) -> None:
-        module: Any = optional("langchain_postgres")
-        self._indexes: Any = optional("langchain_postgres.v2.indexes")
-        hybrid: Any = optional("langchain_postgres.v2.hybrid_search_config")
-        fake: Any = optional("langchain_core.embeddings")
+        module: Any = import_module("langchain_postgres")
+        self._indexes: Any = import_module("langchain_postgres.v2.indexes")
+        hybrid: Any = import_module("langchain_postgres.v2.hybrid_search_config")
+        fake: Any = import_module("langchain_core.embeddings")
         self._lexical = hybrid.HybridSearchConfig(tsv_lang="pg_catalog.simple") if lexical else None
         self._engine = module.PGEngine.from_connection_string(url=database.url(SUPERUSER))
         columns = [module.Column("part", "text")]
@@ -111,13 +112,17 @@ class LlamaIndex:
     name = "llama-index-vector-stores-postgres"
 
     def __init__(self, database: Database, dimension: int, *, lexical: bool) -> None:
-        self._module: Any = optional("llama_index.vector_stores.postgres")
-        self._schema: Any = optional("llama_index.core.schema")
-        self._types: Any = optional("llama_index.core.vector_stores")
-        self._utils: Any = optional("llama_index.core.vector_stores.utils")
+        self._module: Any = import_module("llama_index.vector_stores.postgres")
+        self._schema: Any = import_module("llama_index.core.schema")
+        self._types: Any = import_module("llama_index.core.vector_stores")
+        self._utils: Any = import_module("llama_index.core.vector_stores.utils")
         url = database.url(SUPERUSER)
         blocking = url.replace("+psycopg:", "+psycopg2:")  # its own driver: it binds what psycopg 3 cannot
-        self._options = {"connection_string": blocking, "async_connection_string": url, "table_name": "llama"}
+        self._options: dict[str, Any] = {
+            "connection_string": blocking,
+            "async_connection_string": url,
+            "table_name": "llama",
+        }
         self._options |= {"embed_dim": dimension, "hybrid_search": lexical, "text_search_config": "simple"}
         self._options |= {"initialization_fail_on_error": True}
         self._store = self._module.PGVectorStore(**self._options)
@@ -154,18 +159,21 @@ class LlamaIndex:
 
 
 class Haystack:
-    """PgvectorDocumentStore of pgvector-haystack, with HNSW as its search strategy; its keyword index is always there."""
+    """PgvectorDocumentStore of pgvector-haystack, with HNSW as its strategy; its keyword index is always there."""
 
     name = "pgvector-haystack"
 
     def __init__(self, database: Database, dimension: int, *, lexical: bool) -> None:  # noqa: ARG002
-        self._module: Any = optional("haystack_integrations.document_stores.pgvector")
-        self._haystack: Any = optional("haystack")
-        utils: Any = optional("haystack.utils")
-        retrievers: Any = optional("haystack_integrations.components.retrievers.pgvector")
+        self._module: Any = import_module("haystack_integrations.document_stores.pgvector")
+        self._haystack: Any = import_module("haystack")
+        utils: Any = import_module("haystack.utils")
+        retrievers: Any = import_module("haystack_integrations.components.retrievers.pgvector")
         self._retriever = retrievers.PgvectorEmbeddingRetriever
         conninfo = database.server.conninfo(SUPERUSER, database.name)
-        self._options = {"connection_string": utils.Secret.from_token(conninfo), "table_name": "haystack"}
+        self._options: dict[str, Any] = {
+            "connection_string": utils.Secret.from_token(conninfo),
+            "table_name": "haystack",
+        }
         self._options |= {"embedding_dimension": dimension, "language": "simple"}
         self._store = self._module.PgvectorDocumentStore(**self._options)
         self._store.count_documents()  # makes the table

@@ -1,8 +1,8 @@
 """Loading 100,000 passages with the lexical index, beside COPY into a table with a generated tsvector and GIN.
 
-Beside it each peer's own bulk call, given vectors of 384 dimensions so that no model is run, on fewer passages and as a
-rate; a peer stores its vectors without HNSW, and has a lexical index wherever it offers one. What the product takes when
-it stores such vectors too stands below, so that nobody compares a load without them and does not know it.
+Beside it each peer's own bulk call, given vectors of 384 dimensions so that no model is run, on fewer passages and as
+a rate; a peer stores its vectors without HNSW, and has the lexical index that it offers. What the product takes when it
+stores such vectors too has a row of its own, so that nobody compares a load without them and does not know it.
 """
 
 from __future__ import annotations
@@ -128,6 +128,12 @@ def _peers_rows(server: Server, sizes: Sizes, rate: float) -> list[Row]:
         faster = rate / theirs
         rows += [
             Row(f"{kind.name}: its bulk call, {sizes.peers:,} passages", theirs, "a second"),
-            Row(f"load faster than {kind.name}", faster, "times", target=f"at least {FASTER:g}", reached=faster >= FASTER),
+            Row(
+                f"load faster than {kind.name}",
+                faster,
+                "times",
+                target=f"at least {FASTER:g}",
+                reached=faster >= FASTER,
+            ),
         ]
     return rows

@@ -1,8 +1,8 @@
 """Top ten by bm25 as a run-time login, warm, beside GIN with ts_rank_cd behind the same wall and engines in process.
 
-The login sees its own passages and as many public ones. The store is measured three times: without others' passages, and
-as other tenants grow; each stage is a database of its own on one server, so that all answer the same queries in turn. The
-peers' table is in the last, with everything that is in the store.
+The login sees its own passages and as many public ones. The store is measured three times: without others' passages,
+and as other tenants grow; each stage is a database of its own on one server, so that all answer the same queries in
+turn. The table with GIN is in the last, with everything that is in the store, under the policies of ``rag.passage``.
 """
 
 from __future__ import annotations

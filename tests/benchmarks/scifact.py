@@ -1,9 +1,9 @@
 """nDCG@10 on SciFact, through the product by bm25 and hybrid, beside bm25s, tantivy and ts_rank_cd on the same text.
 
-Claims CC BY 4.0, abstracts ODC-By 1.0 (https://github.com/allenai/scifact), judgements of BEIR: 5,183 abstracts, the 300
-claims of the test split as queries. The published BM25 (Anserini, "flat") reaches 0.679; it searches title and abstract as
-one text, so a document's body here is its title, a space and its abstract, and each is one passage in English. The data is
-found through ``RAG_SQL_DATA``; both scales are the whole set.
+Claims CC BY 4.0, abstracts ODC-By 1.0 (https://github.com/allenai/scifact), judgements of BEIR: 5,183 abstracts, the
+300 claims of the test split as queries. The published BM25 (Anserini, "flat") reaches 0.679; it searches title and
+abstract as one text, so a document's body here is its title, a space and its abstract, and each is one passage in
+English. The data is found through ``RAG_SQL_DATA``; both scales are the whole set.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Top ten by vector at 50, 10, 1 and 0.1 % of the vectors, by tenant and by applicability, beside the peers' filters.
 
-The vectors are made up: clusters of equal size on a sphere of 384 dimensions, with noise, always the same. Each is in one
-of five parts, at random, whatever its cluster, which is the kindest case for a graph. In one store a part is a tenant; in
-another one tenant has all of them and a part is what a document applies to; for the peers a part is metadata. What should
-be found is computed exactly in float32; the ratio is the recall, the share of it that was found, and a result is whole
-when it has ten rows, or all that are eligible.
+The vectors are made up: clusters on a sphere of 384 dimensions, with noise, always the same. Each is in one of five
+parts, at random, whatever its cluster, which is the kindest case for a graph. In one store a part is a tenant; in
+another one tenant has all of them and a part is what a document applies to; for the peers a part is metadata. What
+should be found is computed exactly in float32; the ratio is the recall, the share of it that was found, and a result is
+whole when it has ten rows, or all that are eligible.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def made(numpy: Any, sizes: Sizes) -> Data:
     """Vectors and queries, with what should be found."""
     chosen = numpy.random.default_rng(4)
     shares = [*PARTS.values(), 1 - sum(PARTS.values())]
-    parts = numpy.repeat([*PARTS, _REST], numpy.diff(numpy.round(numpy.cumsum([0, *shares]) * sizes.vectors).astype(int)))
+    parts = numpy.repeat(
+        [*PARTS, _REST], numpy.diff(numpy.round(numpy.cumsum([0, *shares]) * sizes.vectors).astype(int))
+    )
     chosen.shuffle(parts)
     middles = chosen.standard_normal((sizes.clusters, sizes.dimension), dtype="float32")
 
