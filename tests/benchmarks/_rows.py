@@ -61,8 +61,15 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
 def _texts(row: Row) -> list[str]:
     return [
         row.what,
-        row.note if row.value is None else f"{row.value:,.2f} {row.unit}",
+        row.note if row.value is None else f"{_number(row.value)} {row.unit}".rstrip(),
         "" if row.ratio is None else f"{row.ratio:,.2f} x {row.beside}",
         row.target,
         "" if row.reached is None else "yes" if row.reached else "NO",
     ]
+
+
+def _number(value: float) -> str:
+    """A count as it is, anything else with what is worth reading of it."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.3f}" if abs(value) < 1 else f"{value:,.2f}"

@@ -6,7 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import binding, loading, tenancy, traces
+from tests.benchmarks import (
+    _corpus,
+    _engines,
+    _peers,
+    binding,
+    bulk,
+    changes,
+    clients,
+    loading,
+    ranking,
+    scifact,
+    tenancy,
+    traces,
+    vectors,
+)
 from tests.benchmarks.__main__ import main, names
 from tests.benchmarks._rows import Row, table
 from tests.conftest import Database, Server
@@ -69,3 +83,66 @@ def test_tenancy(server: Server) -> None:
     rows = tenancy.measure(server, passages=200, questions=2)
     assert [row.what.partition(": ")[2] for row in rows] == ["decide under the policies", "decide bypassing them"]
     assert all(row.value for row in rows)
+
+
+def test_made_up_passages_and_queries_are_always_the_same() -> None:
+    assert len({_corpus.word(rank) for rank in range(_corpus.VOCABULARY)}) == _corpus.VOCABULARY
+    assert [*_corpus.documents("acme", 3, 2)] == [_corpus.document("acme", 3), _corpus.document("acme", 4)]
+    assert all(len(query.split()) == 7 for query in _corpus.queries(5))
+
+
+def test_ndcg_is_that_of_the_definition() -> None:
+    data = scifact.Data({"a": "", "b": "", "c": ""}, {"1": "", "2": ""}, {"1": {"a", "b"}, "2": {"c"}})
+    assert scifact.ndcg(data, {"1": ["a", "b"], "2": ["c"]}) == 1
+    assert scifact.ndcg(data, {"1": [], "2": ["a", "c"]}) == pytest.approx(0.6309 / 2, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_ranking(server: Server) -> None:
+    rows = ranking.measure(server, ranking.Sizes(visible=200, others=(0, 100), tenant=50, queries=2))
+    assert [row.what for row in rows if row.target] == ["200 visible, 100 of others: top 10 by bm25"]
+    assert all(row.value for row in rows if not row.note)
+    assert len(rows) == 5 + 2
+
+
+@pytest.mark.slow
+def test_scifact(server: Server) -> None:
+    abstracts = {"a": "Zinc in the blood. Zinc binds.", "b": "Cells divide. They grow.", "c": "Bones. They heal."}
+    data = scifact.Data(abstracts, {"1": "Zinc binds in blood.", "2": "A cell divides."}, {"1": {"a"}, "2": {"b"}})
+    rows = {row.what: row for row in scifact.measure(server, data)}
+    assert rows["bm25: nDCG@10"].value == 1
+    assert rows["bm25: queries without a result"].value == 0
+    assert rows["GIN and ts_rank_cd, any word: nDCG@10"].value == 1
+
+
+@pytest.mark.slow
+def test_vectors(server: Server) -> None:
+    if _engines.optional("numpy") is None:
+        assert [row.note for row in vectors.measure(server, vectors.SIZES["small"])] == [_engines.NOT_INSTALLED]
+        pytest.skip("install the extra bench: the vectors are made with numpy")
+    rows = vectors.measure(server, vectors.Sizes(vectors=2_000, dimension=16, clusters=5, queries=2))
+    assert all("whole in 100 %" in row.what and row.reached for row in rows if row.target)
+    assert len(rows) == 4 * (2 + len(_peers.peers())) + len(_peers.missing())
+
+
+@pytest.mark.slow
+def test_bulk(server: Server) -> None:
+    rows = bulk.measure(server, bulk.Sizes(passages=200, peers=20, repetitions=1))
+    assert all(row.value for row in rows if not row.note)
+    assert len(rows) == 7 + 2 * len(_peers.peers()) + len(_peers.missing())
+
+
+@pytest.mark.slow
+def test_changes(server: Server) -> None:
+    rows = changes.measure(server, changes.Sizes(smaller=50, larger=100, changes=2, seconds=1))
+    assert [row.what for row in rows if row.target == "none"] == ["answers that mixed old and new"]
+    assert all(row.value for row in rows[:-1])
+    assert rows[-1].reached
+
+
+@pytest.mark.slow
+def test_clients(server: Server) -> None:
+    rows = clients.measure(server, clients.Sizes(passages=200, many=6, few=2, seconds=1, rounds=1))
+    assert rows[-1].what == "errors and deadlocks"
+    assert rows[-1].reached
+    assert all(row.value for row in rows[:-1])
