@@ -151,13 +151,14 @@ begin
       coalesce(d -> 'outline', '[]'),
       coalesce(d ->> 'language', 'simple')
     from jsonb_array_elements(p_documents) as d
-    -- What is there costs no splitting into words; the conflict clause is for what another load stores meanwhile.
-    where not exists (
-      select from rag.version v
+    -- What is there costs no splitting into words; the conflict clause is for what another load stores meanwhile. Counted, a
+    -- version is looked up by its key, one after the other; joined, all of the tenant's would be read for one document.
+    where 0 = (
+      select count(*) from rag.version v
       where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
     )
     order by d ->> 'id' collate "C", (d ->> 'version')::integer
-    on conflict on constraint version_key do nothing
+    on conflict do nothing  -- without a name: which key meets the other's row first is not known
     returning document_id, version
   )
   select coalesce(array_agg(n.document_id), '{}'), coalesce(array_agg(n.version), '{}')
@@ -175,17 +176,15 @@ begin
   -- A version that was there must be the same in everything this load states.
   select i - 1 as document_position, d ->> 'id' as id, d ->> 'version' as version, c.what into v_problem
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
-  join rag.version v
-    on v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version = (d ->> 'version')::integer
+  left join unnest(v_new_ids, v_new_versions) as n(id, version)
+    on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
   cross join lateral (
     select string_agg(what, ', ') as what
     from rag_api._differences(v_tenant, d, sha256(rag.utf8(d ->> 'body'))) as what
+    where n.id is null
+    offset 0
   ) c
   where c.what is not null
-    and not exists (
-      select from unnest(v_new_ids, v_new_versions) as n(id, version)
-      where n.id = v.document_id and n.version = v.version
-    )
   order by i
   limit 1;
   if found then
