@@ -175,14 +175,18 @@ begin
 
   -- A version that was there must be the same in everything this load states.
   select i - 1 as document_position, d ->> 'id' as id, d ->> 'version' as version, c.what into v_problem
-  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
-  left join unnest(v_new_ids, v_new_versions) as n(id, version)
-    on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
+  from (
+    select t.d, t.i
+    from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+    where not exists (
+      select from unnest(v_new_ids, v_new_versions) as n(id, version)
+      where n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
+    )
+    offset 0  -- then each by its key
+  ) as t
   cross join lateral (
     select string_agg(what, ', ') as what
     from rag_api._differences(v_tenant, d, sha256(rag.utf8(d ->> 'body'))) as what
-    where n.id is null
-    offset 0
   ) c
   where c.what is not null
   order by i
@@ -254,8 +258,8 @@ begin
   select jsonb_agg(d order by i), array_agg(i - 1 order by i)
   into v_documents, v_positions
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
-  where exists (
-    select from rag.version v
+  where 0 < (
+    select count(*) from rag.version v
     where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version::text = d ->> 'version'
   );
 
