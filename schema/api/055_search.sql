@@ -154,6 +154,7 @@ create function rag_api._bm25_search(
   security definer
   set search_path = pg_catalog, pg_temp
   set jit = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -245,8 +246,8 @@ begin
       join unnest(v_word_languages, v_words, v_weights) with ordinality as w(language, word, weight, i)
         on w.language = s.language
       join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
-    ), found as (
-      select a.i, a.ordinal, a.length, sum(a.part) as score
+    ), found as materialized (
+      select a.i, a.ordinal, a.length, sum(a.part)::integer as score
       from (
         select
           l.i, u.ordinal, n.length, rag_api._bm25_part(l.weight, u.frequency, n.length, v_average, p_k1, p_b) as part
@@ -259,21 +260,43 @@ begin
         offset 0  -- or whole lists are sorted along with what was computed from them
       ) as a
       group by a.i, a.ordinal, a.length
-      having sum(a.part) + v_rest >= v_threshold
+    ), best as materialized (
+      select f.i, f.ordinal, f.length, f.score from found f where v_rest > 0 order by f.score desc limit 2 * p_k
+    ), reached as (
+      -- What K passages have in full: of those that are best by the words whose lists were read.
+      select sum(c.score) as score
+      from (
+        select b.i, b.ordinal, b.score from best b
+        union all
+        select b.i, b.ordinal, rag_api._bm25_part(
+          l.weight, l.frequencies[width_bucket(b.ordinal, l.ordinals)], b.length, v_average, p_k1, p_b)
+        from best b
+        join list l on l.i = b.i
+        where l.word_position > v_open
+          and l.ordinals[width_bucket(b.ordinal, l.ordinals)] = b.ordinal
+      ) as c
+      group by c.i, c.ordinal
+      order by 1 desc
+      offset p_k - 1
+      limit 1
+    ), kept as materialized (
+      select f.i, f.ordinal, f.length, f.score
+      from found f
+      where f.score + v_rest >= greatest(v_threshold, (select r.score from reached r where p_k is not null))
     ), looked_up as (
       select
-        f.i, f.ordinal,
+        k.i, k.ordinal,
         rag_api._bm25_part(
-          l.weight, l.frequencies[width_bucket(f.ordinal, l.ordinals)], f.length, v_average, p_k1, p_b) as part
-      from found f
-      join list l on l.i = f.i
+          l.weight, l.frequencies[width_bucket(k.ordinal, l.ordinals)], k.length, v_average, p_k1, p_b) as part
+      from kept k
+      join list l on l.i = k.i
       where l.word_position > v_open
-        and l.ordinals[width_bucket(f.ordinal, l.ordinals)] = f.ordinal
+        and l.ordinals[width_bucket(k.ordinal, l.ordinals)] = k.ordinal
       offset 0
     ), scored as (
       select c.i, c.ordinal, sum(c.score) as score
       from (
-        select f.i, f.ordinal, f.score from found f
+        select k.i, k.ordinal, k.score from kept k
         union all
         select l.i, l.ordinal, l.part from looked_up l
       ) as c
@@ -342,6 +365,7 @@ create function rag_api._overlap_search(
   security definer
   set search_path = pg_catalog, pg_temp
   set jit = off
+  set plan_cache_mode = force_generic_plan
 as $$
 begin
   return query

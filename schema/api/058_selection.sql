@@ -93,6 +93,7 @@ create function rag_api._ranked(
   stable
   parallel restricted
   set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_tenants text[];
@@ -143,6 +144,7 @@ create function rag_api.selection(
   stable
   parallel restricted
   set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = force_generic_plan
 as $$
 begin
   return query
@@ -193,6 +195,7 @@ create function rag_api.search(
   stable
   parallel restricted
   set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = force_generic_plan
 as $$
 begin
   perform rag_api._check_instants(p_valid_at, p_known_at);
