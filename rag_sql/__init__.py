@@ -18,7 +18,9 @@ from rag_sql._audit_model import (
     Held,
 )
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
+from rag_sql._embedding import Embedder
 from rag_sql._evaluation import CaseFinding, EvaluatedCase, Evaluation, StageVerdict, evaluate
+from rag_sql._minilm import minilm
 from rag_sql._models import (
     Approval,
     Claim,
@@ -70,6 +72,7 @@ __all__ = [
     "Decision",
     "DraftRequest",
     "Drafter",
+    "Embedder",
     "EvaluatedCase",
     "Evaluation",
     "Evidence",
@@ -96,6 +99,7 @@ __all__ = [
     "errors",
     "evaluate",
     "from_code_points",
+    "minilm",
     "outline",
     "resolve_selector",
     "selectors",

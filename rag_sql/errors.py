@@ -22,6 +22,7 @@ __all__ = [
     "ContractConflict",
     "DatabaseTooNew",
     "EmbeddedUnavailable",
+    "EmbedderUnavailable",
     "EvidenceInsufficient",
     "ExtensionMissing",
     "FileRefused",
@@ -362,6 +363,10 @@ class ConnectionLost(RagSqlError):
 
 class EmbeddedUnavailable(RagSqlError):
     """The embedded server cannot run here."""
+
+
+class EmbedderUnavailable(RagSqlError):
+    """The packaged embedding model is not installed; ``hint`` says how it is."""
 
 
 class NothingToAudit(RagSqlError):
