@@ -81,5 +81,5 @@ $$;
 
 create schema rag_api authorization rag_owner;
 set local role rag_owner;
-grant usage on schema rag_api to rag_reader, rag_auditor;
+grant usage on schema rag_api to rag_reader, rag_auditor, rag_search;
 reset role;

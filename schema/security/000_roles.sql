@@ -5,7 +5,7 @@
 --
 --   rag_owner      owns tables and views; never used at run time
 --   rag_binder     owns the functions that bind a login to a tenant; reads grants, keys and tenants' names, nothing else
---   rag_search     owns definer search functions over rag_index (none yet: ranking reads under the policies)
+--   rag_search     owns the definer functions over rag_index; reads what decides about eligibility, of public and the bound tenant
 --   rag_recorder   owns the definer functions that write packets, approvals, traces and passages
 --   rag_reader     group: read and decide
 --   rag_curator    group: load documents, spans and contracts of the bound tenant
@@ -116,7 +116,8 @@ create schema if not exists rag_index authorization rag_owner;
 
 set local role rag_owner;
 revoke all on schema rag, rag_auth, rag_index from public;
-grant usage on schema rag, rag_auth to rag_reader, rag_auditor, rag_binder;
+grant usage on schema rag, rag_auth to rag_reader, rag_auditor, rag_binder, rag_search;
+grant usage on schema rag_index to rag_search;
 comment on schema rag is 'rag-sql: tables. Read them through rag_api.';
 comment on schema rag_auth is 'rag-sql: who is bound to which tenant, and the helpers of the policies.';
 comment on schema rag_index is 'rag-sql: search side tables. No run-time role has a grant here.';
