@@ -20,6 +20,7 @@ __all__ = [
     "TenantRow",
     "add_key",
     "add_tenant",
+    "as_owner",
     "grant_tenant",
     "list_keys",
     "list_tenants",
@@ -63,7 +64,8 @@ class KeyRow:
 
 
 @contextmanager
-def _as_owner(engine: sa.Engine) -> Iterator[sa.Connection]:
+def as_owner(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction in which the installing login acts as ``rag_owner``. Raises NotAllowed, NotInstalled."""
     with translate(), engine.begin() as connection:
         try:
             connection.exec_driver_sql("set local role rag_owner")
@@ -80,13 +82,13 @@ def _as_owner(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 def add_tenant(engine: sa.Engine, tenant: str) -> None:
     """Add a tenant; nothing happens where it exists. Raises InvalidRequest when the name is no slug."""
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         connection.execute(sa.text("select rag_auth.add_tenant(p_tenant => :tenant)"), {"tenant": tenant})
 
 
 def list_tenants(engine: sa.Engine) -> list[TenantRow]:
     """All tenants, with their logins."""
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         rows = connection.execute(
             sa.text(
                 "select t.tenant, array(select m.login from rag_auth.membership m where m.tenant = t.tenant"
@@ -107,7 +109,7 @@ def grant_tenant(
     UnknownLogin
         No such login or tenant, or the login may act for none: row-level security does not hold it, or it audits.
     """
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         connection.execute(
             sa.text("select rag_auth.grant_tenant(p_tenant => :tenant, p_login => :login, p_may_write => :may_write)"),
             {"tenant": tenant, "login": login, "may_write": not read_only},
@@ -131,7 +133,7 @@ def revoke_tenant(engine: sa.Engine, tenant: str, login: str) -> bool:
     UnknownLogin
         No such login or tenant. A login that was dropped since can still be revoked.
     """
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         revoked: bool = connection.execute(
             sa.text("select rag_auth.revoke_tenant(p_tenant => :tenant, p_login => :login)"),
             {"tenant": tenant, "login": login},
@@ -149,7 +151,7 @@ def set_trace_retention(engine: sa.Engine, tenant: str, days: int | None) -> Non
     InvalidRequest
         Not 1 to 36,500 days.
     """
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         connection.execute(
             sa.text(
                 "select rag_auth.set_trace_retention("
@@ -169,7 +171,7 @@ def purge_traces(engine: sa.Engine, tenant: str) -> int:
     TracesInUse
         An answer is being recorded for one of them; nothing was removed.
     """
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         removed: int = connection.execute(
             sa.text("select rag_auth.purge_traces(p_tenant => :tenant)"), {"tenant": tenant}
         ).scalar_one()
@@ -191,7 +193,7 @@ def add_key(engine: sa.Engine, login: str, days: int, groups: Sequence[str] = ()
     InvalidRequest
         Other than 1 to 3,650 days.
     """
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         row = connection.execute(
             sa.text(
                 "select key_id, secret, expires_at from rag_auth.add_signing_key(p_login => :login, p_days => :days)"
@@ -205,7 +207,7 @@ def add_key(engine: sa.Engine, login: str, days: int, groups: Sequence[str] = ()
 
 def list_keys(engine: sa.Engine) -> list[KeyRow]:
     """All keys, by login, the newest last."""
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         rows = connection.execute(
             sa.text(
                 "select key_id, login, expires_at, recorded_at from rag_auth.signing_key"
@@ -217,5 +219,5 @@ def list_keys(engine: sa.Engine) -> list[KeyRow]:
 
 def revoke_key(engine: sa.Engine, key_id: str) -> None:
     """Take a key out of use, at once. Raises UnknownKey when there is none."""
-    with _as_owner(engine) as connection:
+    with as_owner(engine) as connection:
         connection.execute(sa.text("select rag_auth.revoke_signing_key(p_key_id => :key_id)"), {"key_id": key_id})

@@ -6,7 +6,8 @@
 --   _store_embeddings    writes vectors; rag_search's
 --   _unembedded          which passages have none; rag_search's
 --   _vector_search       the eligible passages that are nearest to a vector; rag_search's, as is
---   _nearest             the same in one bucket
+--   _nearest             the same of one tenant
+--   _bucket              in which bucket a tenant's vectors of a model are
 --
 -- Vectors and buckets are in rag_index (tables/090_embeddings), which the functions of rag_search alone reach, under the
 -- policies: public and the bound tenant, to write the tenant that the session may write for.
@@ -71,6 +72,33 @@ set local role rag_search;
 -- The settings of graphs are pgvector's own, and known once it is loaded.
 do $$ begin perform '[1]'::public.halfvec; end $$;
 
+-- The bucket that a tenant's vectors of a model are in; null when it has none. Opens the partition, and so has this session
+-- take note of which there are: it may have looked before this one was attached, and who has read a table in a transaction
+-- need not hear of new partitions in the next statement.
+create function rag_api._bucket(
+  p_tenant text,
+  p_model text,
+  p_model_version text
+)
+  returns integer
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_bucket constant integer := (
+    select b.bucket from rag_index.bucket b
+    where b.tenant = p_tenant and b.model = p_model and b.model_version = p_model_version);
+begin
+  if v_bucket <> 0 then
+    perform pg_relation_size(to_regclass(format('rag_index.embedding_%s', v_bucket)));
+  end if;
+  return v_bucket;
+end;
+$$;
+revoke all on function rag_api._bucket from public;
+comment on function rag_api._bucket is 'Private: the bucket that a tenant''s vectors of a model are in.';
+
 -- Stores vectors for the tenant that the session may write for, in the bucket that its model is in; returns how many were not
 -- there. A definer function of rag_search, because no role that loads reaches rag_index. add_embeddings has said what is wrong
 -- with any of them; here a passage that does not exist, or a vector of another dimension than is registered, is passed over,
@@ -94,6 +122,7 @@ create function rag_api._store_embeddings(
 as $$
 declare
   v_tenant constant text := rag_auth.write_tenant();
+  v_bucket integer;
   v_stored bigint;
 begin
   if v_tenant is null
@@ -117,16 +146,16 @@ begin
   perform pg_advisory_xact_lock_shared(b.lock_key)
   from rag_index.bucket b
   where b.tenant = v_tenant and b.model = p_model and b.model_version = p_model_version;
+  v_bucket := rag_api._bucket(v_tenant, p_model, p_model_version);
   insert into rag_index.embedding (bucket, tenant, model, model_version, document_id, version, range_start, embedding)
-  select b.bucket, v_tenant, p_model, p_model_version, n.document_id, n.version, n.range_start, n.embedding
+  select v_bucket, v_tenant, p_model, p_model_version, n.document_id, n.version, n.range_start, n.embedding
   from unnest(p_document_ids, p_versions, p_range_starts, p_vectors) as n(document_id, version, range_start, embedding)
   join rag.passage p
     on p.tenant = v_tenant and p.document_id = n.document_id and p.version = n.version and p.range_start = n.range_start
   join rag.embedding_model m
     on m.tenant = v_tenant and m.model = p_model and m.model_version = p_model_version
     and m.dimension = public.vector_dims(n.embedding)
-  join rag_index.bucket b on b.tenant = v_tenant and b.model = p_model and b.model_version = p_model_version
-  where public.l2_norm(n.embedding) > 0
+  where v_bucket is not null and public.l2_norm(n.embedding) > 0
   on conflict do nothing;
   get diagnostics v_stored = row_count;
   return v_stored;
@@ -151,9 +180,7 @@ create function rag_api._unembedded(
 as $$
 declare
   v_tenant constant text := rag_auth.required_tenant();
-  v_bucket constant integer := coalesce((
-    select b.bucket from rag_index.bucket b
-    where b.tenant = v_tenant and b.model = p_model and b.model_version = p_model_version), 0);
+  v_bucket constant integer := coalesce(rag_api._bucket(v_tenant, p_model, p_model_version), 0);
 begin
   if p_limit < 1 then
     raise exception using errcode = 'RS010', message = format('a limit is at least 1, not %s', p_limit);
@@ -196,7 +223,6 @@ comment on function rag_api._unembedded is 'Private: places of passages of the b
 -- nothing is passed over for having been found late (relaxed_order).
 create function rag_api._nearest(
   p_tenant text,
-  p_bucket integer,
   p_model text,
   p_model_version text,
   p_vector public.halfvec,
@@ -214,6 +240,7 @@ create function rag_api._nearest(
   set hnsw.ef_search = 200
 as $$
 declare
+  v_bucket constant integer := rag_api._bucket(p_tenant, p_model, p_model_version);
   v_most constant integer := 4000;
   v_candidates integer := least(greatest(20 * p_k, 200), v_most);
   v_scores integer[];
@@ -221,13 +248,7 @@ declare
   v_versions integer[];
   v_range_starts integer[];
 begin
-  if p_bucket <> 0 and to_regclass(format('rag_index.embedding_%s', p_bucket)) is null then
-    raise exception using
-      errcode = 'RS018',
-      message = 'the vectors were moved after this transaction began to see the database',
-      hint = 'Repeat the transaction.';
-  end if;
-  while p_bucket <> 0 and not p_exact loop
+  while v_bucket <> 0 and not p_exact loop
     execute format(
       'select array_agg(h.score), array_agg(h.document_id), array_agg(h.version), array_agg(h.range_start)
       from (
@@ -243,32 +264,40 @@ begin
         order by score desc, n.document_id, n.version, n.range_start
         limit $6
       ) as h',
-      p_bucket, public.vector_dims(p_vector), v_candidates)
+      v_bucket, public.vector_dims(p_vector), v_candidates)
     into v_scores, v_document_ids, v_versions, v_range_starts
     using p_vector, p_case_facts, p_valid_at, p_known_at, p_tenant, p_k;
-    if cardinality(v_scores) = p_k then
-      return query select * from unnest(v_scores, v_document_ids, v_versions, v_range_starts);
-      return;
-    end if;
-    exit when v_candidates = v_most;
+    exit when cardinality(v_scores) = p_k or v_candidates = v_most;
     v_candidates := least(8 * v_candidates, v_most);
   end loop;
-  return query
-  select 1 + floor((2 - (e.embedding operator(public.<=>) p_vector)) * 500000)::integer, e.document_id, e.version, e.range_start
-  from rag_api.eligible(p_case_facts, p_valid_at, p_known_at) as v
-  join rag_index.embedding e on e.tenant = v.tenant and e.document_id = v.document_id and e.version = v.version
-  where v.tenant = p_tenant
-    and e.bucket = p_bucket
-    and e.tenant = p_tenant
-    and e.model = p_model
-    and e.model_version = p_model_version
-  order by 1 desc, e.document_id, e.version, e.range_start
-  limit p_k;
+  if cardinality(v_scores) = p_k then
+    return query select * from unnest(v_scores, v_document_ids, v_versions, v_range_starts);
+  else
+    return query
+    select
+      1 + floor((2 - (e.embedding operator(public.<=>) p_vector)) * 500000)::integer, e.document_id, e.version, e.range_start
+    from rag_api.eligible(p_case_facts, p_valid_at, p_known_at) as v
+    join rag_index.embedding e on e.tenant = v.tenant and e.document_id = v.document_id and e.version = v.version
+    where v.tenant = p_tenant
+      and e.bucket = v_bucket
+      and e.tenant = p_tenant
+      and e.model = p_model
+      and e.model_version = p_model_version
+    order by 1 desc, e.document_id, e.version, e.range_start
+    limit p_k;
+  end if;
+  -- Asked of the catalog as it is now, whatever the transaction sees; and last, when nobody can take the bucket away any more.
+  if v_bucket <> 0 and pg_partition_root(to_regclass(format('rag_index.embedding_%s', v_bucket))) is null then
+    raise exception using
+      errcode = 'RS018',
+      message = 'the vectors were moved after this transaction began to see the database',
+      hint = 'Repeat the transaction.';
+  end if;
 end;
 $$;
 revoke all on function rag_api._nearest from public;
 comment on function rag_api._nearest is
-  'Private: the eligible passages of one tenant, in one bucket, that are nearest to a vector; ids and scores.';
+  'Private: the eligible passages of one tenant that are nearest to a vector; ids and scores.';
 
 -- The K eligible passages of public and the bound tenant that are nearest to a vector (rag_api._vector), in order, ties by
 -- document, visibility, version and range start, by bytes. Exact for decisions; what it returns without p_exact may miss some
@@ -321,12 +350,12 @@ begin
       hint = 'Make the vector of the query with the model that made those of the passages.';
   end if;
   return query
-  select n.score, b.tenant, n.document_id, n.version, n.range_start
-  from rag_index.bucket b
+  select n.score, m.tenant, n.document_id, n.version, n.range_start
+  from rag.embedding_model m
   cross join lateral rag_api._nearest(
-    b.tenant, b.bucket, p_model, p_model_version, p_vector, p_k, p_exact, p_case_facts, p_valid_at, p_known_at) as n
-  where b.tenant in ('public', v_tenant) and b.model = p_model and b.model_version = p_model_version
-  order by n.score desc, n.document_id collate "C", b.tenant, n.version, n.range_start
+    m.tenant, p_model, p_model_version, p_vector, p_k, p_exact, p_case_facts, p_valid_at, p_known_at) as n
+  where m.tenant in ('public', v_tenant) and m.model = p_model and m.model_version = p_model_version
+  order by n.score desc, n.document_id collate "C", m.tenant, n.version, n.range_start
   limit p_k;
 end;
 $$;

@@ -228,6 +228,7 @@ _REQUEST = f"'{QUESTION}', %(query)s, %(case)s, 5"
 CALLS: dict[str, str] = {
     "_added_span_problems": "select * from rag_api._added_span_problems(%(spans)s)",
     "_attribute_types": "select * from rag_api._attribute_types(null)",
+    "_bucket": "select rag_api._bucket(%(tenant)s, 'probe', '1')",
     "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
@@ -265,7 +266,7 @@ CALLS: dict[str, str] = {
         " '{\"[1, 2]\"}')"
     ),
     "_unembedded": "select * from rag_api._unembedded('probe', '1', null)",
-    "_nearest": "select * from rag_api._nearest(%(tenant)s, 0, 'probe', '1', '[1, 0]', 9, true, '{}', null, null)",
+    "_nearest": "select * from rag_api._nearest(%(tenant)s, 'probe', '1', '[1, 0]', 9, true, '{}', null, null)",
     "_vector_search": "select * from rag_api._vector_search('probe', '1', '[1, 0]', 9, true, %(case)s)",
     "_vector": "select rag_api._vector('[1, 2]')",
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
