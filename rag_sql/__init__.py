@@ -18,7 +18,9 @@ from rag_sql._audit_model import (
     Held,
 )
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
+from rag_sql._embedding import Embedder
 from rag_sql._evaluation import CaseFinding, EvaluatedCase, Evaluation, StageVerdict, evaluate
+from rag_sql._minilm import minilm
 from rag_sql._models import (
     Approval,
     Claim,
@@ -44,6 +46,7 @@ from rag_sql._rows import (
     Citation,
     Hit,
     LoadedDocument,
+    MissingEmbedding,
     NearestPassage,
     PropositionOccurrence,
     TraceFinding,
@@ -71,6 +74,7 @@ __all__ = [
     "Decision",
     "DraftRequest",
     "Drafter",
+    "Embedder",
     "EvaluatedCase",
     "Evaluation",
     "Evidence",
@@ -79,6 +83,7 @@ __all__ = [
     "Held",
     "Hit",
     "LoadedDocument",
+    "MissingEmbedding",
     "NearestPassage",
     "Outcome",
     "Packet",
@@ -98,6 +103,7 @@ __all__ = [
     "errors",
     "evaluate",
     "from_code_points",
+    "minilm",
     "outline",
     "resolve_selector",
     "selectors",

@@ -107,6 +107,7 @@ def upgrade(engine: sa.Engine) -> Status:
     with _locked(engine) as connection:
         if _status(connection).state == "not installed":
             raise NotInstalled("no store is installed in this database", hint="Run: rag-sql install")
+        _require_vector(connection)
         migrate(connection)
         return _status(connection)
 
@@ -237,10 +238,12 @@ def _act_as_owner(connection: sa.Connection) -> None:
 
 
 def _require_vector(connection: sa.Connection) -> None:
-    """pgvector must be there, or be creatable by this login."""
-    query = sa.text("select extversion from pg_catalog.pg_extension where extname = 'vector'")
-    version = connection.execute(query).scalar()
-    if version is None:
+    """pgvector must be there, in the schema public, or be creatable by this login."""
+    query = sa.text(
+        "select extversion, extnamespace::regnamespace::text from pg_catalog.pg_extension where extname = 'vector'"
+    )
+    found = connection.execute(query).one_or_none()
+    if found is None:
         try:
             with connection.begin_nested():
                 connection.exec_driver_sql("create extension vector schema public")
@@ -255,7 +258,13 @@ def _require_vector(connection: sa.Connection) -> None:
                 detail=str(error.orig).strip(),
                 hint="Install pgvector 0.8 or newer on the server.",
             ) from error
-        version = connection.execute(query).scalar()
+        found = connection.execute(query).one()
+    version, schema = found
+    if schema != "public":
+        raise ExtensionMissing(
+            f"the extension vector is in the schema {schema}, and the store calls it in public",
+            hint="Ask an administrator for: alter extension vector set schema public;",
+        )
     if tuple(int(part) for part in str(version).split(".")[:2]) < _OLDEST_VECTOR:
         raise ExtensionMissing(
             f"the extension vector is {version}; 0.8 or newer is needed",

@@ -16,6 +16,7 @@ __all__ = [
     "ClauseRow",
     "ContractRow",
     "LoadedDocument",
+    "MissingEmbedding",
     "NearestPassage",
     "PacketRow",
     "PropositionOccurrence",
@@ -376,6 +377,25 @@ class AddedSpan:
     version: int
     span_id: str
     status: str
+
+
+@dataclass(frozen=True)
+class MissingEmbedding:
+    """A passage that has no vector of a model.
+
+    Attributes
+    ----------
+    document_id, version : str, int
+    range_start : int
+        Where it begins in the body, in code points from 0.
+    text : str
+        What the vector is to be made of.
+    """
+
+    document_id: str
+    version: int
+    range_start: int
+    text: str
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,22 @@ ADD_SPANS = _statement(
     "select document_id, version, span_id, status from rag_api.add_spans(p_spans => cast(:spans as jsonb))"
 )
 
+MISSING_EMBEDDINGS = _statement(
+    "select document_id, version, range_start, text from rag_api.missing_embeddings("
+    "p_model => :model, p_model_version => :model_version, p_limit => :limit)"
+)
+
+COUNT_MISSING_EMBEDDINGS = _statement(
+    "select count(*) from rag_api.missing_embeddings("
+    "p_model => :model, p_model_version => :model_version, p_limit => null)"
+)
+
+ADD_EMBEDDINGS = _statement(
+    "select rag_api.add_embeddings(p_model => :model, p_model_version => :model_version,"
+    " p_document_ids => cast(:document_ids as text[]), p_versions => cast(:versions as integer[]),"
+    " p_range_starts => cast(:range_starts as integer[]), p_vectors => cast(:vectors as text[]))"
+)
+
 PROPOSITION_OCCURRENCES = _statement(
     "select fact_position, fact, proposition_position, quote, tenant, document_id, version, range_start, is_repeated,"
     " span_ids from rag_api.proposition_occurrences("

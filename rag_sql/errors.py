@@ -21,7 +21,9 @@ __all__ = [
     "ConnectionLost",
     "ContractConflict",
     "DatabaseTooNew",
+    "DimensionMismatch",
     "EmbeddedUnavailable",
+    "EmbedderUnavailable",
     "EvidenceInsufficient",
     "ExtensionMissing",
     "FileRefused",
@@ -30,6 +32,7 @@ __all__ = [
     "InvalidContract",
     "InvalidDocument",
     "InvalidRequest",
+    "InvalidVector",
     "MayOnlyRead",
     "NoApproval",
     "NotAllowed",
@@ -38,6 +41,7 @@ __all__ = [
     "NothingToAudit",
     "PacketNotFound",
     "PacketOutdated",
+    "PassageNotFound",
     "PassageWithoutText",
     "PresentationChanged",
     "QuoteCutsCharacter",
@@ -58,9 +62,11 @@ __all__ = [
     "UnknownKey",
     "UnknownLabel",
     "UnknownLogin",
+    "UnknownModel",
     "UnsuitableDatabase",
     "UnsupportedQuestion",
     "UpgradeBlocked",
+    "VectorsMoved",
     "VersionConflict",
     "VersionNotFound",
 ]
@@ -156,6 +162,36 @@ class UnsupportedQuestion(RagSqlError):
     """No contract supports the question, where one is needed (``decide`` returns it as an outcome instead)."""
 
     sqlstate = "RS013"
+
+
+class UnknownModel(RagSqlError):
+    """Neither the tenant nor public has vectors of the model."""
+
+    sqlstate = "RS014"
+
+
+class DimensionMismatch(RagSqlError):
+    """A vector has another dimension than the model's vectors that are there."""
+
+    sqlstate = "RS015"
+
+
+class InvalidVector(RagSqlError):
+    """What was given is no vector: no list of finite numbers, too long a one, or one of which all are 0."""
+
+    sqlstate = "RS016"
+
+
+class PassageNotFound(RagSqlError):
+    """There is no such passage, or it is not the tenant's."""
+
+    sqlstate = "RS017"
+
+
+class VectorsMoved(RagSqlError):
+    """The vectors were moved after the transaction began to see the database as it was; repeat it."""
+
+    sqlstate = "RS018"
 
 
 class InvalidDocument(RagSqlError):
@@ -364,6 +400,10 @@ class EmbeddedUnavailable(RagSqlError):
     """The embedded server cannot run here."""
 
 
+class EmbedderUnavailable(RagSqlError):
+    """The packaged embedding model is not installed; ``hint`` says how it is."""
+
+
 class NothingToAudit(RagSqlError):
     """No sentence could be cut from an answer: an audit of nothing would pass everything."""
 
@@ -436,6 +476,11 @@ BY_CONSTRAINT: dict[str, type[RagSqlError]] = {
     "attribute_declaration_number_is_positive": InvalidRequest,
     "attribute_fits": InvalidRequest,
     "attribute_is_printable": InvalidRequest,
+    "embedding_model_fits": InvalidRequest,
+    "embedding_model_is_printable": InvalidRequest,
+    "embedding_model_version_fits": InvalidRequest,
+    "embedding_model_version_is_printable": InvalidRequest,
+    "embedding_model_dimension_is_in_range": InvalidRequest,
     "contract_version_is_positive": InvalidContract,
     "contract_question_id_fits": InvalidContract,
     "contract_question_id_is_printable": InvalidContract,

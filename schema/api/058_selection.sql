@@ -73,7 +73,8 @@ grant execute on function rag_api._request_parameters to rag_reader;
 comment on function rag_api._request_parameters is 'Private: the parameters of a request in full, with its contract''s; RS010.';
 
 -- The K best eligible passages by a method (all matches for a null K), with the rank in each arm. With p_all passages that are not
--- eligible too. Parameters are in full (_ranking_parameters), instants are instants.
+-- eligible too; without p_exact a graph may serve vectors. Parameters are in full (_ranking_parameters), instants are
+-- instants.
 create function rag_api._ranked(
   p_query text,
   p_case_facts jsonb,
@@ -83,7 +84,8 @@ create function rag_api._ranked(
   p_method text,
   p_parameters jsonb,
   p_all boolean,
-  p_why boolean
+  p_why boolean,
+  p_exact boolean
 )
   returns table (
     score integer, tenant text, document_id text, version integer, range_start integer, range_end integer,
@@ -95,9 +97,12 @@ create function rag_api._ranked(
   set search_path = pg_catalog, pg_temp
   set plan_cache_mode = force_generic_plan
 as $$
+#variable_conflict use_column
 declare
   v_tenants text[];
   v_scope_ids uuid[];
+  v_vector public.halfvec;
+  v_depth integer;
 begin
   select coalesce(array_agg(f.tenant), '{}'), coalesce(array_agg(f.scope_id), '{}') into v_tenants, v_scope_ids
   from rag_api._fitting_scopes(p_case_facts, p_known_at) as f;
@@ -113,6 +118,52 @@ begin
       p_query, p_k, (p_parameters ->> 'k1')::double precision, (p_parameters ->> 'b')::double precision,
       v_tenants, v_scope_ids, p_valid_at, p_known_at, p_all, p_why) as b
     where b.score >= 1;
+  else
+    v_vector := rag_api._vector(p_parameters ->> 'vector');
+    v_depth := case
+      when p_method = 'vector' then p_k
+      when p_k is not null then greatest(p_k, (p_parameters ->> 'depth')::integer)
+    end;
+    return query
+    with by_vector as materialized (
+      select
+        v.score, v.tenant collate "C" as tenant, v.document_id collate "C" as document_id, v.version, v.range_start,
+        row_number() over (order by v.score desc, v.document_id collate "C", v.tenant collate "C", v.version, v.range_start)
+          as rank
+      from rag_api._vector_search(
+        p_parameters ->> 'model', p_parameters ->> 'model_version', v_vector, v_depth, p_exact,
+        v_tenants, v_scope_ids, p_valid_at, p_known_at, p_all) as v
+    ), by_word as materialized (
+      select
+        b.tenant collate "C" as tenant, b.document_id collate "C" as document_id, b.version, b.range_start, b.why,
+        row_number() over (order by b.score desc, b.document_id collate "C", b.tenant collate "C", b.version, b.range_start)
+          as rank
+      from rag_api._bm25_search(
+        p_query, v_depth, (p_parameters ->> 'k1')::double precision, (p_parameters ->> 'b')::double precision,
+        v_tenants, v_scope_ids, p_valid_at, p_known_at, p_all, p_why) as b
+      where p_method = 'hybrid' and b.score >= 1
+    ), found as (
+      select
+        case p_method when 'vector' then v.score else (
+          coalesce(floor(10000000 * (p_parameters ->> 'vector_weight')::numeric / ((p_parameters ->> 'rrf_k')::numeric + v.rank)), 0)
+          + coalesce(floor(10000000 * (p_parameters ->> 'bm25_weight')::numeric / ((p_parameters ->> 'rrf_k')::numeric + w.rank)), 0)
+        )::integer end as score,
+        tenant, document_id, version, range_start, w.rank as bm25_rank, v.rank as vector_rank, w.why
+      from by_vector v
+      full join by_word w using (tenant, document_id, version, range_start)
+    )
+    select
+      f.score, f.tenant::text, f.document_id::text, f.version, f.range_start, p.range_end,
+      case p_method when 'hybrid' then f.bm25_rank end::integer, case p_method when 'hybrid' then f.vector_rank end::integer,
+      f.why
+    from (
+      select * from found where found.score >= 1
+      order by found.score desc, found.document_id, found.tenant, found.version, found.range_start
+      limit p_k
+    ) as f
+    join rag.passage p
+      on p.tenant = f.tenant and p.document_id = f.document_id and p.version = f.version and p.range_start = f.range_start
+    order by f.score desc, f.document_id, f.tenant, f.version, f.range_start;
   end if;
 end;
 $$;
@@ -156,7 +207,7 @@ begin
   from rag_api._ranked(
     p_query, p_case_facts, case when p_k between 1 and 1000 then p_k else 0 end,
     coalesce(p_valid_at, statement_timestamp()), coalesce(p_known_at, statement_timestamp()),
-    p_method, rag_api._ranking_parameters(p_method, p_parameters), false, false) as s
+    p_method, rag_api._ranking_parameters(p_method, p_parameters), false, false, true) as s
   order by 1;
 end;
 $$;
@@ -209,7 +260,7 @@ begin
     v.title, p.heading_path, p.text, s.why
   from rag_api._ranked(
     p_query, p_case_facts, p_k, coalesce(p_valid_at, statement_timestamp()), coalesce(p_known_at, statement_timestamp()),
-    p_method, rag_api._ranking_parameters(p_method, p_parameters), false, p_why
+    p_method, rag_api._ranking_parameters(p_method, p_parameters), false, p_why, false
   ) with ordinality as s(
     score, tenant, document_id, version, range_start, range_end, bm25_rank, vector_rank, why, "position")
   join rag_api.passage p
@@ -262,7 +313,7 @@ begin
     select f.score, f.tenant, f.document_id, f.version, f.range_start
     from rag_api._ranked(
       p_query, p_case_facts, null, coalesce(p_valid_at, statement_timestamp()), coalesce(p_known_at, statement_timestamp()),
-      p_method, rag_api._ranking_parameters(p_method, p_parameters), true, false) as f
+      p_method, rag_api._ranking_parameters(p_method, p_parameters), true, false, true) as f
     where p_method <> 'overlap'  -- which scores words where they stand
   )
   select

@@ -192,7 +192,20 @@ begin
     ('id', 'the identifier, or the label'),
     ('diagnose_trace.label', 'the unknown label'),
 
+    -- Embeddings
+    ('embedding_model.model', 'name of the embedding model'),
+    ('model_version', 'version of the model: vectors of two do not compare'),
+    ('dimension', 'numbers in each of its vectors'),
+
     -- Arguments
+    ('add_embeddings.p_model', 'name of the embedding model'),
+    ('missing_embeddings.p_model', 'name of the embedding model'),
+    ('p_model_version', 'version of the model'),
+    ('p_document_ids', 'for each passage its document, of the bound tenant'),
+    ('p_versions', 'for each passage the version of its document'),
+    ('p_range_starts', 'for each passage where it begins: code points, from 0'),
+    ('p_vectors', 'for each passage its vector, as a text: [0.1,-2,3e-4]'),
+    ('p_limit', 'most passages; null: all'),
     ('p_trace_id', 'the trace, of the bound tenant'),
     ('p_budget', 'most tokens of the context, headings included'),
     ('p_neighbours', 'how many passages before and after a selected one to add while the budget lasts, 0 to 10'),

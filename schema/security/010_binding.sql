@@ -214,7 +214,7 @@ begin
 end;
 $$;
 revoke all on function rag_auth.write_tenant from public;
-grant execute on function rag_auth.write_tenant to rag_reader;
+grant execute on function rag_auth.write_tenant to rag_reader, rag_search;
 comment on function rag_auth.write_tenant is
   'The bound tenant, where the session may write for it; null when none is asserted; RS005 when it may only read.';
 
@@ -240,7 +240,7 @@ begin
 end;
 $$;
 revoke all on function rag_auth.required_tenant from public;
-grant execute on function rag_auth.required_tenant to rag_reader;
+grant execute on function rag_auth.required_tenant to rag_reader, rag_search;
 comment on function rag_auth.required_tenant is 'The bound tenant; RS002 when none is asserted.';
 
 -- The tenants that are granted to this session's login, in byte order: its own rows of the membership table, and no row

@@ -282,8 +282,23 @@ create policy trace_purge_fence_select on rag.trace_purge as restrictive for sel
 create policy trace_purge_fence_insert on rag.trace_purge as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.tenant()));
 
--- The search index. rag_search reads for whoever calls its functions, within the same wall; the recorder writes it for the
--- bound tenant. rag_search owns no function that changes a row.
+-- embedding_model
+create policy embedding_model_select on rag.embedding_model for select to rag_reader
+  using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
+create policy embedding_model_insert_curator on rag.embedding_model for insert to rag_curator
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
+create policy embedding_model_insert_publisher on rag.embedding_model for insert to rag_publisher
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
+create policy embedding_model_audit on rag.embedding_model for select to rag_auditor
+  using (true);
+create policy embedding_model_fence_select on rag.embedding_model as restrictive for select to rag_reader
+  using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
+create policy embedding_model_fence_insert on rag.embedding_model as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+
+-- The search index. Functions of rag_search read for whoever calls them, within the same wall; no condition of anybody's
+-- query comes near these policies, so the half that is for the planner is enough. What a load indexes the recorder writes,
+-- for the bound tenant.
 create policy passage_search on rag.passage for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy withdrawal_search on rag.withdrawal for select to rag_search
@@ -333,6 +348,23 @@ create policy indexed_version_fence_select on rag_index.version as restrictive f
   using (tenant = (select rag_auth.write_tenant()));
 create policy indexed_version_fence_update on rag_index.version as restrictive for update to rag_reader
   using (tenant = (select rag_auth.write_tenant()));
+create policy embedding_model_search on rag.embedding_model for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy bucket_search on rag_index.bucket for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy bucket_insert on rag_index.bucket for insert to rag_search
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy embedding_search on rag_index.embedding for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy embedding_insert on rag_index.embedding for insert to rag_search
+  with check (tenant = (select rag_auth.write_tenant()));
+
+-- Moving vectors between buckets (rag-sql maintain), which the installing login does as rag_owner.
+create policy bucket_admin_select on rag_index.bucket for select to rag_owner using (true);
+create policy bucket_admin_update on rag_index.bucket for update to rag_owner using (true);
+create policy embedding_admin_select on rag_index.embedding for select to rag_owner using (true);
+create policy embedding_admin_insert on rag_index.embedding for insert to rag_owner with check (true);
+create policy embedding_admin_delete on rag_index.embedding for delete to rag_owner using (true);
 
 -- Purging (050_retention): the owner sees and removes traces whose time is over, with their parts, and no others.
 create policy trace_admin_select on rag.trace for select to rag_owner
@@ -376,7 +408,7 @@ begin
     from pg_catalog.pg_policy p
     join pg_catalog.pg_class c on c.oid = p.polrelid
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'rag' and position(v_array in pg_catalog.pg_get_expr(p.polqual, p.polrelid)) > 0
+    where n.nspname in ('rag', 'rag_index') and position(v_array in pg_catalog.pg_get_expr(p.polqual, p.polrelid)) > 0
   loop
     execute format(
       'alter policy %I on %s using (%s)', v_policy.polname, v_policy.table_name, replace(v_policy.condition, v_array, v_or));

@@ -13,7 +13,8 @@ grant select on rag_auth.membership, rag_auth.signing_key, rag.tenant to rag_bin
 grant select on
   rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.span, rag.contract,
   rag.packet, rag.packet_source, rag.packet_span, rag.approval,
-  rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer, rag.trace_verdict, rag.trace_time, rag.trace_purge
+  rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer, rag.trace_verdict, rag.trace_time, rag.trace_purge,
+  rag.embedding_model
   to rag_reader, rag_auditor;
 
 -- Which migration the tables stand at; no tenant's data.
@@ -31,6 +32,8 @@ grant insert (tenant, document_id, version, span_id, fact, quote, occurrence)
   on rag.span to rag_curator, rag_publisher;
 grant insert (tenant, question_id, version, content)
   on rag.contract to rag_curator, rag_publisher;
+grant insert (tenant, model, model_version, dimension)
+  on rag.embedding_model to rag_curator, rag_publisher;
 
 grant insert (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
   on rag.passage to rag_recorder;
@@ -75,6 +78,11 @@ grant insert (tenant, trace_id, prompt_version, model, answer_sha256, citations,
   on rag.trace_answer to rag_recorder;
 grant insert (tenant, trace_id, range_start, range_end, verdict, checks) on rag.trace_verdict to rag_recorder;
 grant insert (tenant, trace_id, stage, took) on rag.trace_time to rag_recorder;
+
+grant select on rag.embedding_model, rag_index.bucket, rag_index.embedding to rag_search;
+grant insert (tenant, model, model_version) on rag_index.bucket to rag_search;
+grant insert (bucket, tenant, model, model_version, document_id, version, range_start, embedding)
+  on rag_index.embedding to rag_search;
 
 -- The reserved tenant. Here and not in tables/, because only the policies let even the owner write.
 insert into rag.tenant (tenant) values ('public') on conflict do nothing;

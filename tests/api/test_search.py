@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from rag_sql import _maintenance, errors
 from tests.api.searching import ask, expected, found, grow
 from tests.conftest import Database
+from tests.vectors import add
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -109,3 +112,90 @@ def test_who_loads_a_document_at_once_with_another_ends_the_use_of_the_others_ve
         two.commit()
     with store.tenant("acme_reader") as acme:
         assert [(hit.document_id, hit.version) for hit in acme.search("alpha beta")] == [("D", 1)]
+
+
+def embedded(store: Database) -> None:
+    """Three documents with vectors of two numbers, one without, one of public."""
+    documents: list[dict[str, Any]] = [
+        {"id": "A", "version": 1, "body": "valve valve"},
+        {"id": "B", "version": 1, "body": "valve of a pump", "spans": [{"id": "s", "fact": "f", "quote": "valve"}]},
+        {"id": "C", "version": 1, "body": "nothing alike", "applies_to": {"model": ["m2"]}},
+        {"id": "D", "version": 1, "body": "no vector and a valve"},
+    ]
+    vectors = {"A": [0.0, 1.0], "B": [1.0, 1.0], "C": [1.0, 0.0]}
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents(documents)
+    with store.tenant("publisher") as public:
+        public.load_documents([{"id": "A", "version": 1, "body": "public and alike"}])
+    for login, given in (("acme_curator", vectors), ("publisher", {"A": [1.0, 0.1]})):
+        with store.connect(login) as connection:
+            connection.execute("select rag_api.bind(%s)", ["acme" if login == "acme_curator" else "public"])
+            add(connection, given)
+
+
+def test_by_vector_the_nearest_that_may_be_used_come_and_no_others(store: Database) -> None:
+    embedded(store)
+    parameters = {"model": "hash", "vector": [1, 0]}
+    with store.tenant("acme_reader") as acme:
+        hits = acme.search("x", method="vector", parameters=parameters)
+        assert [(hit.tenant, hit.document_id) for hit in hits] == [("public", "A"), ("acme", "B"), ("acme", "A")]
+        best, *_ = acme.search("x", method="vector", parameters=parameters, case={"model": "m2"})
+        assert (best.document_id, best.score) == ("C", 1_000_001)
+    with store.tenant("northwind_reader") as northwind:
+        (hit,) = northwind.search("x", method="vector", parameters=parameters)
+        assert (hit.tenant, hit.document_id) == ("public", "A")
+
+
+def test_hybrid_is_the_two_rankings_by_reciprocal_ranks(store: Database) -> None:
+    embedded(store)
+    parameters: dict[str, Any] = {"model": "hash", "vector": [1, 0]}
+    with store.tenant("acme_reader") as acme:
+        by_word = [(hit.tenant, hit.document_id) for hit in acme.search("valve")]
+        by_vector = [(h.tenant, h.document_id) for h in acme.search("valve", method="vector", parameters=parameters)]
+        assert (len(by_word), len(by_vector)) == (3, 3)
+        for weights in ({}, {"bm25_weight": 3, "rrf_k": 1}, {"vector_weight": 0}, {"bm25_weight": 0.5}):
+            hits = acme.search("valve", method="hybrid", parameters=parameters | weights, why=True)
+            given = {"rrf_k": 60, "bm25_weight": 1, "vector_weight": 1} | weights
+            for hit in hits:
+                place = (hit.tenant, hit.document_id)
+                ranks = [found.index(place) + 1 if place in found else None for found in (by_word, by_vector)]
+                assert [hit.bm25_rank, hit.vector_rank] == ranks
+                assert hit.score == sum(
+                    int(Fraction(10_000_000) * Fraction(str(given[name])) / (given["rrf_k"] + rank))
+                    for name, rank in zip(("bm25_weight", "vector_weight"), ranks, strict=True)
+                    if rank is not None
+                )
+                assert (hit.why is not None) == (hit.bm25_rank is not None)
+            assert hits == sorted(hits, key=lambda hit: -hit.score)
+
+
+def test_a_contract_says_how_its_passages_are_ranked_and_a_request_may_say_otherwise(store: Database) -> None:
+    embedded(store)
+    contract = {
+        "case": [],
+        "facts": [{"fact": "f", "propositions": [{"quote": "valve", "clauses": ["A valve."]}]}],
+        "ranking": {"method": "bm25", "b": 0.5},
+    }
+    with store.tenant("acme_curator") as acme:
+        acme.add_contract("q", 1, contract)
+    with store.tenant("acme_reader") as acme:
+        packet = acme.record_packet("q", query="valve", case={}, k=2)
+        assert (packet.request.method, packet.request.parameters) == ("bm25", {"k1": 1.2, "b": 0.5})
+        assert packet.verify() == []
+        assert [source.document_id for source in packet.sources] == ["A", "B"]
+        assert acme.evidence_changes(packet.packet_id) == []
+        again = acme.decide("q", query="valve", case={}, k=2, parameters={"b": 0.75})
+        assert again.request.parameters == {"k1": 1.2, "b": 0.75}
+        vector = {"model": "hash", "vector": [1, 0]}
+        near = acme.record_packet("q", query="valve", case={}, k=2, method="vector", parameters=vector)
+        assert [source.document_id for source in near.sources] == ["A", "B"]
+        assert near.sources[0].tenant == "public"
+        assert near.request.parameters == vector | {"model_version": "1"}
+        assert near.verify() == []
+        assert acme.evidence_changes(near.packet_id) == []
+        rows = acme.explain("q", query="valve", case={}, k=2, method="vector", parameters=vector)
+        assert [(row.document_id, row.tenant, row.selected) for row in rows[:3]] == [
+            ("C", "acme", False),
+            ("A", "public", True),
+            ("B", "acme", True),
+        ]

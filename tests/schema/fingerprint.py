@@ -14,16 +14,17 @@ with namespace as (
       array(select a::text from unnest(nspacl) a order by 1)) from namespace
   union all
   select 'relation', name, concat_ws(' | ', relkind, relowner::regrole, relrowsecurity, relforcerowsecurity,
-      array_to_string(reloptions, ','), array(select a::text from unnest(relacl) a order by 1))
-    from relation where relkind in ('r', 'v')
+      array_to_string(reloptions, ','), pg_get_partkeydef(oid), pg_get_expr(relpartbound, oid),
+      array(select a::text from unnest(relacl) a order by 1))
+    from relation where relkind in ('r', 'p', 'v')
   union all
   select 'column', r.name || '.' || a.attname, concat_ws(' | ', format_type(a.atttypid, a.atttypmod), a.attnotnull,
-      a.attgenerated, a.attidentity, a.attstattarget, a.attcollation::regcollation,
+      a.attgenerated, a.attidentity, a.attstattarget, a.attstorage, a.attcollation::regcollation,
       array(select x::text from unnest(a.attacl) x order by 1),
       pg_get_expr(d.adbin, d.adrelid))
     from relation r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-    where r.relkind in ('r', 'v')
+    where r.relkind in ('r', 'p', 'v')
   union all
   select 'view', name, pg_get_viewdef(oid) from relation where relkind = 'v'
   union all

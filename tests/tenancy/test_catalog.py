@@ -31,6 +31,12 @@ DEFINERS = {
     ("rag.end_withdrawn_uses()", "rag_recorder"),
     (f"rag_api.record_packet(text,text,jsonb,integer,integer,{_INSTANT},{_INSTANT},text,jsonb)", "rag_recorder"),
     ("rag_api._stated_scopes()", "rag_search"),
+    ("rag_api._store_embeddings(text,text,text[],integer[],integer[],halfvec[])", "rag_search"),
+    ("rag_api._unembedded(text,text,integer)", "rag_search"),
+    (
+        f"rag_api._vector_search(text,text,halfvec,integer,boolean,text[],uuid[],{_INSTANT},{_INSTANT},boolean)",
+        "rag_search",
+    ),
     (
         f"rag_api._bm25_search(text,integer,{_DOUBLE},{_DOUBLE},text[],uuid[],{_INSTANT},{_INSTANT},boolean,boolean)",
         "rag_search",
@@ -85,6 +91,12 @@ OPEN_POLICIES = {
     ("rag_index.version", "indexed_version_admin_select", "rag_owner"),
     ("rag_index.version", "indexed_version_admin_update", "rag_owner"),
     *((f"rag.{table}", f"{table}_admin_delete", "rag_owner") for table in TRACES),
+    ("rag.embedding_model", "embedding_model_audit", "rag_auditor"),
+    ("rag_index.bucket", "bucket_admin_select", "rag_owner"),
+    ("rag_index.bucket", "bucket_admin_update", "rag_owner"),
+    ("rag_index.embedding", "embedding_admin_select", "rag_owner"),
+    ("rag_index.embedding", "embedding_admin_insert", "rag_owner"),
+    ("rag_index.embedding", "embedding_admin_delete", "rag_owner"),
 }
 
 #: Columns that a statement may insert, by table and role; nobody is granted a whole table.
@@ -96,6 +108,11 @@ INSERTABLE = {
     ("rag.withdrawal", "rag_curator"): "document_id note tenant version withdrawn_from",
     ("rag.span", "rag_curator"): "document_id fact occurrence quote span_id tenant version",
     ("rag.contract", "rag_curator"): "content question_id tenant version",
+    ("rag.embedding_model", "rag_curator"): "dimension model model_version tenant",
+    ("rag_index.bucket", "rag_search"): "model model_version tenant",
+    ("rag_index.embedding", "rag_search"): (
+        "bucket document_id embedding model model_version range_start tenant version"
+    ),
     ("rag.passage", "rag_recorder"): (
         "document_id heading_path range_end range_start tenant text text_sha256 tokens version words"
     ),
@@ -140,6 +157,7 @@ COLUMNS_WITH_STATISTICS = {
         f"rag.{table}.tenant"
         for table in ("tenant", "attribute", "version", "passage", "withdrawal", "span", "contract")
     ),
+    "rag.embedding_model.tenant",
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
     *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge")),
@@ -182,8 +200,23 @@ def test_C02_C10_C12_C13_C17_E03_there_is_nothing_that_row_security_does_not_cov
         catalog,
         "select oid::regclass::text from pg_class"
         " where relnamespace::regnamespace::text in ('rag', 'rag_auth', 'rag_index', 'rag_api')"
-        " and (relkind in ('m', 'f', 'S') or relispartition or relhassubclass or (relkind <> 'v' and relhasrules))",
+        " and (relkind in ('m', 'f', 'S') or relispartition or relhassubclass or (relkind <> 'v' and relhasrules))"
+        " and oid not in (select relid from pg_partition_tree('rag_index.embedding')"
+        "  union all select indexrelid from pg_index"
+        "  where indrelid in (select relid from pg_partition_tree('rag_index.embedding')))",
     )
+
+
+def test_C12_a_bucket_of_vectors_that_is_read_directly_shows_nothing(catalog: Connection) -> None:
+    """No policy lets anybody in, and nobody is granted it: the way is through the table of all buckets."""
+    assert rows(
+        catalog,
+        "select relid::regclass::text,"
+        " not exists (select from aclexplode(relacl) where grantee <> relowner),"
+        " relrowsecurity and relforcerowsecurity,"
+        " exists (select from pg_policy where polrelid = relid)"
+        " from pg_partition_tree('rag_index.embedding') join pg_class on oid = relid where isleaf",
+    ) == [("rag_index.embedding_0", True, True, False)]
 
 
 def test_D06_D07_the_tenant_is_never_null(catalog: Connection) -> None:
@@ -278,6 +311,8 @@ def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence
         ("tenant_admin_update", True),
         ("membership_admin_delete", True),
         ("signing_key_admin_delete", True),
+        ("bucket_admin_update", True),
+        ("embedding_admin_delete", True),
         *((f"{table}_admin_delete", True) for table in TRACES),
         # The search index is derived: what it says of when a version is in use, and where it stands.
         ("segment_admin_delete", True),
@@ -357,10 +392,10 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
         for table, condition in rows(
             catalog,
             "select polrelid::regclass::text, pg_get_expr(polwithcheck, polrelid) from pg_policy"
-            " where polcmd = 'a' and pg_get_expr(polwithcheck, polrelid) <> 'true'",
+            " join pg_class c on c.oid = polrelid where polcmd = 'a' and pg_get_expr(polwithcheck, polrelid) <> 'true'",
         )
     }
-    evidence = {"attribute", "version", "passage", "withdrawal", "span", "contract", "approval"}
+    evidence = {"attribute", "version", "passage", "withdrawal", "span", "contract", "approval", "embedding_model"}
     records = {
         "packet",
         "packet_source",
@@ -373,7 +408,7 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
         "trace_time",
         "trace_purge",
     }
-    index = {"scope", "segment", "posting", "version", "turn"}
+    index = {"scope", "segment", "posting", "version", "turn", "bucket", "embedding"}
     assert asked == (
         {(True, f"rag.{table}") for table in evidence}
         | {(False, f"rag.{table}") for table in records}
@@ -418,13 +453,17 @@ def test_C04_C05_a_function_finds_names_only_where_nobody_else_can_put_them(cata
 
 
 def test_C06_names_in_parsed_bodies_are_the_stores_or_the_servers_own(catalog: Connection) -> None:
-    """Nothing of the schema public, say, was found when they were created."""
+    """Nothing of the schema public, say, was found when they were created, but what is pgvector's and written out."""
     assert not rows(
         catalog,
-        "select pg_describe_object(classid, objid, 0), pg_describe_object(refclassid, refobjid, 0) from pg_depend,"
+        "select pg_describe_object(classid, objid, 0), pg_describe_object(refclassid, refobjid, 0) from pg_depend d,"
         " lateral pg_identify_object(classid, objid, 0) o, lateral pg_identify_object(refclassid, refobjid, 0) r"
         " where o.schema in ('rag', 'rag_auth', 'rag_index', 'rag_api') and refclassid <> 'pg_namespace'::regclass"
-        " and r.schema not in ('rag', 'rag_auth', 'rag_index', 'rag_api', 'pg_catalog', 'pg_toast')",
+        " and r.schema not in ('rag', 'rag_auth', 'rag_index', 'rag_api', 'pg_catalog', 'pg_toast')"
+        " and not exists (select from pg_depend e join pg_extension on pg_extension.oid = e.refobjid"
+        "  left join pg_type t on t.oid = d.refobjid and d.refclassid = 'pg_type'::regclass"
+        "  where e.deptype = 'e' and e.refclassid = 'pg_extension'::regclass and extname = 'vector'"
+        "  and e.classid = d.refclassid and e.objid in (d.refobjid, t.typelem))",
     )
 
 

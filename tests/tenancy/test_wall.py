@@ -13,12 +13,11 @@ from psycopg import sql
 from rag_sql._embedded import SUPERUSER
 from tests.conftest import CASE, LOGINS, QUERY, QUESTION, Database
 from tests.tenancy import wall
-from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, STRANGERS, TABLES
+from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, SIDE_TABLES, STRANGERS, TABLES
 
 PROOFS = {"rag_auth.membership", "rag_auth.signing_key"}
-INDEX = tuple(table for table in TABLES if table.startswith("rag_index."))
-EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", *PROOFS, *INDEX})
-CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract")
+EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", *PROOFS, *SIDE_TABLES})
+CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract", "rag.embedding_model")
 TRACES = tuple(
     f"rag.{table}"
     for table in ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
@@ -156,9 +155,9 @@ def test_A07_without_a_tenant_only_public_is_seen(probed: Probe, session: str) -
 def test_D05_a_reader_sees_its_own_tenant_and_public(probed: Probe, session: str, tenant: str) -> None:
     seen = {table: set(found["sees"].get("rows", ())) for table, found in probed["tables"][session].items()}
     shared = {"rag.tenant", "rag.attribute", "rag.version", "rag.passage", "rag.span", "rag.contract"}
+    hidden = {*PROOFS, *SIDE_TABLES}
     assert seen == {
-        table: {tenant, "public"} if table in shared else set() if table in {*PROOFS, *INDEX} else {tenant}
-        for table in TABLES
+        table: {tenant, "public"} if table in shared else set() if table in hidden else {tenant} for table in TABLES
     }
 
 
@@ -193,6 +192,19 @@ def test_B01_forced_row_security_holds_the_owner(probed: Probe, table: str) -> N
 def test_the_binder_reads_what_proofs_are_made_of_and_nothing_else(probed: Probe) -> None:
     states = {table: found["sees"]["state"] for table, found in probed["keys"]["binder_key"].items()}
     assert states == {table: "ok" if table in {*PROOFS, "rag.tenant"} else DENIED for table in TABLES}
+
+
+def test_the_searcher_reads_the_index_and_places_of_passages_within_the_wall(probed: Probe) -> None:
+    """Its functions run for the caller's tenant: another's vectors are out of their reach, whatever they ask for."""
+    found = probed["keys"]["search_key"]
+    seen = {table: set(found[table]["sees"]["rows"]) for table in TABLES if found[table]["sees"]["state"] == "ok"}
+    # Of passages and withdrawals it reads columns; a partition is read through its table.
+    assert set(seen) == {"rag.embedding_model", *SIDE_TABLES} - {"rag_index.turn", "rag_index.embedding_0"}
+    assert all("northwind" in tenants <= {"northwind", "public"} for tenants in seen.values())
+    added = {table: {tenant for tenant, state in found[table]["adds"].items() if state != DENIED} for table in TABLES}
+    assert {table for table in TABLES if added[table]} == {"rag_index.bucket", "rag_index.embedding"}
+    assert added["rag_index.bucket"] == added["rag_index.embedding"] == {"northwind"}
+    assert {found[table][verb]["state"] for table in TABLES for verb in ("changes", "removes")} == {DENIED}
 
 
 # What functions tell

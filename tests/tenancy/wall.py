@@ -7,7 +7,8 @@ inside whatever permissive policy somebody adds. A probe looks at the store as i
 ``wide``        the same after a careless administrator: everything granted, policies that allow everything, so that
                 only the fences hold
 ``unfenced``    the same without fences, so that only the permissive policies hold
-``keys``        what the owner's, the binder's and the recorder's roles can do, through logins that get them
+``keys``        what the roles of the owner, the binder, the recorder and the searcher can do, through logins that get
+                them
 ``views``       rows of each view of ``rag_api``
 ``functions``   each function of ``rag_api``, called for a victim's evidence and for evidence that does not exist
 ``writes``      update, delete, truncate, lock, copy, merge on each table
@@ -38,7 +39,7 @@ Cursor = psycopg.Cursor[Any]
 Connection = psycopg.Connection[Any]
 Result = dict[str, Any]
 
-#: Logins of the probe's own: the tenants they are bound to and the groups they join. The last three get roles that no
+#: Logins of the probe's own: the tenants they are bound to and the groups they join. The last four get roles that no
 #: run-time login has, while a probe runs.
 EXTRA_LOGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "northwind_publisher": (("northwind",), ("rag_publisher",)),
@@ -192,6 +193,22 @@ INSERTS: dict[str, LiteralString] = {
         "insert into rag.trace_time (tenant, trace_id, stage, took) values (%(tenant)s, %(trace_id)s, 'audit', '1 s')"
     ),
     "rag.trace_purge": ("insert into rag.trace_purge (tenant, recorded_before, traces) values (%(tenant)s, now(), 1)"),
+    "rag.embedding_model": (
+        "insert into rag.embedding_model (tenant, model, model_version, dimension) values (%(tenant)s, 'x', '1', 2)"
+    ),
+    "rag_index.bucket": (
+        "insert into rag_index.bucket (tenant, model, model_version) values (%(tenant)s, 'spare', '1')"
+    ),
+    "rag_index.embedding": (
+        "insert into rag_index.embedding"
+        " (bucket, tenant, model, model_version, document_id, version, range_start, embedding)"
+        " values (0, %(tenant)s, 'x', '1', 'X', 1, 0, '[1, 2]')"
+    ),
+    "rag_index.embedding_0": (
+        "insert into rag_index.embedding_0"
+        " (bucket, tenant, model, model_version, document_id, version, range_start, embedding)"
+        " values (0, %(tenant)s, 'x', '1', 'X', 1, 0, '[1, 2]')"
+    ),
     "rag.approval": (
         "insert into rag.approval"
         " (tenant, evidence_digest, draft_digest, decision_number, packet_id, shown_digest, decision, claims)"
@@ -221,6 +238,9 @@ INSERTS |= {
 }
 TABLES = tuple(INSERTS)
 
+#: Vectors: no login but the functions of rag_search, and the owner who moves them, reaches these.
+SIDE_TABLES = tuple(table for table in TABLES if table.startswith("rag_index."))
+
 _SELECTION = "array[row(%(tenant)s, %(document_id)s, %(version)s, 0, %(length)s)::rag.source_ref]"
 _CONTRACT = f"'public', '{QUESTION}', 1"
 _SCOPES = (
@@ -236,6 +256,7 @@ CALLS: dict[str, str] = {
     "_attribute_types": "select * from rag_api._attribute_types(null)",
     "_bm25_part": "select rag_api._bm25_part(1, 1, 1, 1, 1.2, 0.75)",
     "_bm25_search": f"select * from rag_api._bm25_search(%(query)s, 9, 1.2, 0.75, {_SCOPES}, true, true)",
+    "_bucket": "select rag_api._bucket(%(tenant)s, 'probe', '1')",
     "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
@@ -257,7 +278,7 @@ CALLS: dict[str, str] = {
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
     "_ranked": (
-        "select * from rag_api._ranked(%(query)s, '{}', 9, now(), now(), 'bm25', '{\"k1\": 1, \"b\": 1}', true, true)"
+        "select * from rag_api._ranked(%(query)s, '{}', 9, now(), now(), 'bm25', '{\"k1\": 1, \"b\": 1}', true, true, true)"
     ),
     "_ranking_parameters": "select rag_api._ranking_parameters('bm25', '{}')",
     "_request_parameters": "select rag_api._request_parameters('{}', 'bm25', '{}')",
@@ -277,7 +298,18 @@ CALLS: dict[str, str] = {
     " array(select s from rag.span s), %(claims)s)",
     "_withdrawn_versions": "select * from rag_api._withdrawn_versions(null, null)",
     "_writable_tenant": "select rag_api._writable_tenant()",
+    "_store_embeddings": (
+        "select rag_api._store_embeddings('probe', '1', array[%(document_id)s], array[%(version)s], '{0}',"
+        " '{\"[1, 2]\"}')"
+    ),
+    "_unembedded": "select * from rag_api._unembedded('probe', '1', null)",
+    "_nearest": f"select * from rag_api._nearest(%(tenant)s, 'probe', '1', '[1, 0]', 9, true, {_SCOPES}, true)",
+    "_vector_search": f"select * from rag_api._vector_search('probe', '1', '[1, 0]', 9, true, {_SCOPES}, true)",
+    "_vector": "select rag_api._vector('[1, 2]')",
     "add_contract": "select rag_api.add_contract(%(question_id)s, 1, %(content)s)",
+    "add_embeddings": (
+        "select rag_api.add_embeddings('probe', '1', array[%(document_id)s], array[%(version)s], '{0}', '{\"[1, 2]\"}')"
+    ),
     "add_spans": "select * from rag_api.add_spans(%(spans)s)",
     "_verdict_problem": "select rag_api._verdict_problem('[]', 'x')",
     "approve": (
@@ -301,6 +333,7 @@ CALLS: dict[str, str] = {
     "global_ranking": "select * from rag_api.global_ranking(%(tenant)s, %(query)s, %(case)s)",
     "load_documents": "select * from rag_api.load_documents(%(documents)s)",
     "missing_facts": f"select * from rag_api.missing_facts(%(tenant)s, %(question_id)s, 1, {_SELECTION})",
+    "missing_embeddings": "select * from rag_api.missing_embeddings('probe', '1', 100)",
     "nearest_passage": "select * from rag_api.nearest_passage(%(query)s, 9)",
     "packet_document": "select rag_api.packet_document(%(packet_id)s)",
     "proposition_occurrences": "select * from rag_api.proposition_occurrences(%(question_id)s)",
@@ -338,6 +371,7 @@ PURE = {
     "_stated_time",
     "_text",
     "_utc",
+    "_vector",
     "_verdict_problem",
     "diagnose_ids",
     "draft_preimage",
@@ -470,6 +504,17 @@ def prepare(database: Database) -> None:
                 values,
             )
             cursor.execute("select rag_api.set_attribute(%(t)s, 'number')", values)
+            cursor.execute(
+                "select rag_api.add_embeddings(m, '1', array[%(t)s || '-document'], '{1}', '{0}', '{\"[1, 2]\"}')"
+                " from unnest(array['probe', %(t)s || ' embedder']) m",
+                values,
+            )
+            # A model without vectors, for a bucket that is not there yet.
+            cursor.execute(
+                "insert into rag.embedding_model (tenant, model, model_version, dimension)"
+                " values (%s, 'spare', '1', 2)",
+                [tenant],
+            )
             cursor.execute(
                 "select rag_api.withdraw_version(%(t)s || '-withdrawn', 1, '2026-01-01', %(t)s || ' note')", values
             )
@@ -661,7 +706,7 @@ def _facts(sessions: Sessions, tables: Sequence[str]) -> Generator[tuple[str, st
 def _key_facts(stage: str, sessions: Sessions, tables: Sequence[str]) -> Iterator[tuple[str, str, Result]]:
     """What the roles behind the store can do, which forced row-level security holds too."""
     for login in KEYS:
-        with sessions.look(login, "northwind" if login == "recorder_key" else None) as cursor:
+        with sessions.look(login, "northwind" if login in {"recorder_key", "search_key"} else None) as cursor:
             result = _look(cursor, tables, sessions.targets)
             for table in tables:
                 for verb, statement in (

@@ -21,6 +21,7 @@ CLIENT_ONLY = {
     "ConnectionLost",
     "DatabaseTooNew",
     "EmbeddedUnavailable",
+    "EmbedderUnavailable",
     "ExtensionMissing",
     "FileRefused",
     "NotInstalled",
