@@ -206,10 +206,10 @@ comment on function rag_api._unembedded is 'Private: places of passages of the b
 -- min(K, eligible with a vector) rows, always (law 1). The score is 1 + floor((2 - cosine distance) * 500,000): from 1 for the
 -- opposite direction to 1,000,001 for the same.
 --
--- Exact: all eligible vectors are compared. Otherwise, in a bucket that has a graph, the graph is asked for the 20 K nearest,
--- at least 200, and these are asked whether they are eligible: where K are, they are ranked and are the answer. Where too
--- few are, eight times as many are asked for; and where that does not do, it is exact after all. So it need not be known how
--- many are eligible, which costs more than the graph does; and where few are, comparing them costs little.
+-- Exact: all eligible vectors are compared, and so they are where no more than 10,000 passages are eligible, which takes little.
+-- Otherwise, in a bucket that has a graph, the graph is asked for the 20 K nearest (200 to 4,000). Where at least 5 K of these
+-- are eligible, the K best of them are the answer: with so many to spare, few that belong there are missed. Where fewer are, it
+-- is asked for 100 K (1,000 to 4,000), and more thoroughly; where that does not do either, it is exact after all.
 --
 -- A transaction that sees the database as it was may look for a bucket that is gone (rag-sql maintain): RS018, and not a result
 -- that lacks it.
@@ -235,61 +235,75 @@ create function rag_api._nearest(
   set search_path = pg_catalog, pg_temp
   set hnsw.iterative_scan = 'relaxed_order'
   set hnsw.ef_search = 200
+  set hnsw.scan_mem_multiplier = 4
+  set random_page_cost = 1.1
 as $$
 declare
   v_bucket constant integer := rag_api._bucket(p_tenant, p_model, p_model_version);
-  v_most constant integer := 4000;
-  v_candidates integer := least(greatest(20 * p_k, 200), v_most);
+  v_eligible constant bigint := coalesce((
+    select sum(s.passages)
+    from rag_api._eligible_segments(p_tenants, p_scope_ids, p_valid_at, p_known_at, false) as s
+    where s.tenant = p_tenant
+  ), 0);
+  v_candidates integer;
+  v_found integer := 0;
   v_scores integer[];
   v_document_ids text[];
   v_versions integer[];
   v_range_starts integer[];
 begin
-  while v_bucket <> 0 and not p_exact loop
+  for v_round in 1..2 loop
+    exit when v_bucket = 0 or p_exact or v_eligible <= 10000 or v_found >= 5 * p_k;
+    v_candidates := least(case v_round when 1 then greatest(20 * p_k, 200) else greatest(100 * p_k, 1000) end, 4000);
+    continue when v_candidates < 5 * p_k;
+    perform set_config('hnsw.ef_search', case v_round when 1 then '200' else '800' end, true);
     execute format(
-      'select array_agg(h.score), array_agg(h.document_id), array_agg(h.version), array_agg(h.range_start)
+      'select
+        count(*),
+        (array_agg(h.score))[1:$2],
+        (array_agg(h.document_id))[1:$2],
+        (array_agg(h.version))[1:$2],
+        (array_agg(h.range_start))[1:$2]
       from (
         select 1 + floor((2 - n.distance) * 500000)::integer as score, n.document_id, n.version, n.range_start
         from (
           select e.document_id, e.version, e.range_start, e.embedding operator(public.<=>) $1 as distance
           from rag_index.embedding e
-          where e.bucket = %1$s
-          order by (e.embedding::public.halfvec(%2$s)) operator(public.<=>) $1
-          limit %3$s
+          where e.bucket = %s
+          order by (e.embedding::public.halfvec(%s)) operator(public.<=>) $1
+          limit %s
         ) as n
-        join rag_index.version v on v.tenant = $2 and v.document_id = n.document_id and v.version = n.version
-        join rag_api._eligible_segments($3, $4, $5, $6, false) as s
+        join rag_index.version v on v.tenant = $3 and v.document_id = n.document_id and v.version = n.version
+        join rag_api._eligible_segments($4, $5, $6, $7, false) as s
           on s.tenant = v.tenant
           and s.segment_id = v.segment_id
           and (s.cuts is null or width_bucket(v.first_ordinal, s.cuts) %% 2 = 1)
         order by score desc, n.document_id, n.version, n.range_start
-        limit $7
       ) as h',
       v_bucket, public.vector_dims(p_vector), v_candidates)
-    into v_scores, v_document_ids, v_versions, v_range_starts
-    using p_vector, p_tenant, p_tenants, p_scope_ids, p_valid_at, p_known_at, p_k;
-    exit when cardinality(v_scores) = p_k or v_candidates = v_most;
-    v_candidates := least(8 * v_candidates, v_most);
+    into v_found, v_scores, v_document_ids, v_versions, v_range_starts
+    using p_vector, p_k, p_tenant, p_tenants, p_scope_ids, p_valid_at, p_known_at;
   end loop;
-  if cardinality(v_scores) = p_k then
+  if v_found >= 5 * p_k then
     return query select * from unnest(v_scores, v_document_ids, v_versions, v_range_starts);
   else
-    return query
-    select
-      1 + floor((2 - (e.embedding operator(public.<=>) p_vector)) * 500000)::integer, e.document_id, e.version, e.range_start
-    from rag_api._eligible_segments(p_tenants, p_scope_ids, p_valid_at, p_known_at, p_all) as s
-    join rag_index.version v
-      on v.tenant = s.tenant
-      and v.segment_id = s.segment_id
-      and (p_all or s.cuts is null or width_bucket(v.first_ordinal, s.cuts) % 2 = 1)
-    join rag_index.embedding e on e.tenant = v.tenant and e.document_id = v.document_id and e.version = v.version
-    where s.tenant = p_tenant
-      and e.bucket = v_bucket
-      and e.tenant = p_tenant
-      and e.model = p_model
-      and e.model_version = p_model_version
-    order by 1 desc, e.document_id, e.version, e.range_start
-    limit p_k;
+    return query execute format(
+      'select
+        1 + floor((2 - (e.embedding operator(public.<=>) $1)) * 500000)::integer as score,
+        e.document_id,
+        e.version,
+        e.range_start
+      from rag_api._eligible_segments($4, $5, $6, $7, $8) as s
+      join rag_index.version v
+        on v.tenant = s.tenant
+        and v.segment_id = s.segment_id
+        and ($8 or s.cuts is null or width_bucket(v.first_ordinal, s.cuts) %% 2 = 1)
+      join rag_index.embedding e on e.tenant = v.tenant and e.document_id = v.document_id and e.version = v.version
+      where s.tenant = $3 and e.bucket = %s and e.tenant = $3 and e.model = $9 and e.model_version = $10
+      order by score desc, e.document_id, e.version, e.range_start
+      limit $2',
+      coalesce(v_bucket, 0))
+    using p_vector, p_k, p_tenant, p_tenants, p_scope_ids, p_valid_at, p_known_at, p_all, p_model, p_model_version;
   end if;
   -- Asked of the catalog as it is now, whatever the transaction sees; and last, when nobody can take the bucket away any more.
   if v_bucket <> 0 and pg_partition_root(to_regclass(format('rag_index.embedding_%s', v_bucket))) is null then

@@ -124,26 +124,95 @@ def test_a_bucket_of_its_own_is_behind_the_same_wall_and_has_a_graph(store: Data
     assert len(everything(store)[0]) > 0
 
 
-@pytest.mark.parametrize("model", ["G2", "G50", "none of them"])
-@pytest.mark.parametrize("k", [1, 10, 300, 1000])
-def test_a_search_that_may_use_the_graph_finds_as_many_as_are_eligible(graph: Database, model: str, k: int) -> None:
-    """One document in a hundred is: the graph falls short, and all are compared."""
-    case = f'{{"model": "{model}"}}'
-    with bound_to(graph) as connection:
-        for query in QUERIES:
-            exact = search(connection, query, k, case=case)
-            found = search(connection, query, k, exact=False, case=case)
-            assert len(found) == len(exact) == min(k, {"G2": 5, "G50": 4}.get(model, 0))
-            assert found == exact
+#: So many versions are eligible before a graph is asked.
+MANY = 10_000
+
+
+#: Documents whose vectors crowd round one direction, and documents with vectors all round.
+NEAR, ROUND = 4_200, 10_800
+DIRECTION = [1.0, 0, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.fixture(scope="module")
-def graph(server: Server, template: Database) -> Iterator[Database]:
-    """The same, with acme in a bucket of its own."""
-    database = server.create(template.name)
-    assert maintain(database, above=SIZE - 1) == [("acme", "promoted", SIZE)]
+def graph(server: Server, installed_template: Database) -> Iterator[Database]:
+    """15,000 documents of acme's in a bucket of its own; one in 100 is singled out, one in 2,000, and all round."""
+    database = server.create(installed_template.name)
+    with database.connect(SUPERUSER) as connection:
+        # What cuts and indexes writes for the bound tenant alone, whoever stores the version.
+        connection.execute("insert into rag_auth.membership (login, tenant) values (session_user, 'acme')")
+        connection.execute("select set_config('rag.tenant', 'acme', false)")
+        connection.execute(
+            "insert into rag.version (tenant, document_id, version, body, applies_to)"
+            " select 'acme', 'D' || i, 1, 'x', jsonb_build_object('of', to_jsonb("
+            "  array_remove(array['all', case when i %% 100 = 0 then 'hundred' end,"
+            "   case when i > %s then 'round' end, case when i %% 2000 = 0 then 'thousands' end], null)))"
+            " from generate_series(1, %s) i",
+            [NEAR, NEAR + ROUND],
+        )
+        connection.execute(
+            "insert into rag.embedding_model (tenant, model, model_version, dimension) values ('acme', 'hash', '1', 8);"
+            "insert into rag_index.bucket (tenant, model, model_version) values ('acme', 'hash', '1');"
+            "select setseed(0.5);"
+            "insert into rag_index.embedding"
+            " select 0, 'acme', 'hash', '1', document_id, 1, 0, (select array_agg("
+            "   case when applies_to -> 'of' ? 'round' then random() - 0.5 else (n = 1)::integer + random() / 100 end"
+            "   order by n)::public.halfvec from generate_series(1, 8) n) from rag.version;"
+            "analyze"
+        )
+    assert maintain(database, above=MANY) == [("acme", "promoted", NEAR + ROUND)]
     yield database
     server.drop(database)
+
+
+@pytest.mark.parametrize(("of", "eligible"), [("all", NEAR + ROUND), ("hundred", 150), ("thousands", 7), ("none", 0)])
+@pytest.mark.parametrize("k", [1, 10, 300, 1000])
+def test_a_search_that_may_use_the_graph_finds_as_many_as_are_eligible(
+    graph: Database, of: str, eligible: int, k: int
+) -> None:
+    with bound_to(graph) as connection:
+        for query in QUERIES[:2]:
+            exact = search(connection, query, k, case=f'{{"of": "{of}"}}')
+            found = search(connection, query, k, exact=False, case=f'{{"of": "{of}"}}')
+            assert len(found) == len(exact) == min(k, eligible)
+            assert len(set(found) & set(exact)) >= 0.95 * len(exact)
+            assert [hit for hit in found if hit in exact] == [hit for hit in exact if hit in found]
+            if eligible <= MANY:
+                assert found == exact
+
+
+def test_all_are_compared_where_the_graph_finds_only_what_is_not_eligible(graph: Database) -> None:
+    """More than it is asked for lie round the query, and none of these is: it cannot know, and asks twice."""
+    case = '{"of": "round"}'
+    before = scans(graph)
+    with bound_to(graph) as connection:
+        found = search(connection, DIRECTION, 10, exact=False, case=case)
+        assert found == search(connection, DIRECTION, 10, case=case)
+        assert len(found) == 10
+        connection.execute("select pg_stat_force_next_flush()")
+    assert scans(graph) == before + 2
+
+
+def scans(database: Database) -> int:
+    """How often the graph has been asked."""
+    with database.connect(SUPERUSER) as connection:
+        (row,) = connection.execute(
+            "select sum(idx_scan) from pg_stat_all_indexes where indexrelname like '%by_cosine'"
+        ).fetchall()
+        return int(row[0])
+
+
+def test_the_graph_is_asked_for_a_search_and_not_for_a_decision(graph: Database) -> None:
+    def asked(exact: bool) -> list[Hit]:
+        with bound_to(graph) as connection:
+            found = search(connection, QUERIES[0], 10, exact=exact, case='{"of": "all"}')
+            connection.execute("select pg_stat_force_next_flush()")
+            return found
+
+    before = scans(graph)
+    whole = asked(exact=True)
+    assert scans(graph) == before
+    assert len(asked(exact=False)) == len(whole) == 10
+    assert scans(graph) == before + 1
 
 
 def test_what_is_written_after_the_move_is_found_and_what_is_there_is_left(store: Database) -> None:

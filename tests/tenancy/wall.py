@@ -278,7 +278,8 @@ CALLS: dict[str, str] = {
     "_packet_selection": "select rag_api._packet_selection(%(tenant)s, %(packet_id)s)",
     "_packet_spans": "select * from rag_api._packet_spans(%(tenant)s, %(packet_id)s)",
     "_ranked": (
-        "select * from rag_api._ranked(%(query)s, '{}', 9, now(), now(), 'bm25', '{\"k1\": 1, \"b\": 1}', true, true, true)"
+        "select * from rag_api._ranked(%(query)s, '{}', 9, now(), now(), 'bm25',"
+        ' \'{"k1": 1, "b": 1}\', true, true, true)'
     ),
     "_ranking_parameters": "select rag_api._ranking_parameters('bm25', '{}')",
     "_request_parameters": "select rag_api._request_parameters('{}', 'bm25', '{}')",
