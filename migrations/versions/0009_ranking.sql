@@ -6,6 +6,42 @@ alter table rag.version
 alter table rag.version alter column language set statistics 0;
 comment on column rag.version.language is 'The text search configuration by which words of the body are found.';
 
+create or replace function rag.word_vector(
+  p_body text
+)
+  returns tsvector
+  language plpgsql
+  immutable
+  strict
+  parallel safe
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_words text[] := array_remove(regexp_split_to_array(lower(p_body), '\W+'), '');
+begin
+  -- array_to_tsvector sorts and removes duplicates itself, faster than rag.words; the two must agree on what a word is.
+  -- Only a long body can have as many words as tsvector cannot hold, and only one of 64 characters or more has 256 bytes.
+  if octet_length(p_body) > 900000
+    or p_body ~ '\w{64}' and exists (select from unnest(v_words) as w where octet_length(w) > 255)
+  then
+    v_words := rag.words(p_body);
+    if (select sum(octet_length(w) + 1) from unnest(v_words) as w) > 1048575 then
+      raise exception using
+        errcode = 'RS020',
+        message = 'the distinct words of the body exceed 1 MiB',
+        column = 'body',
+        hint = 'Split the document into several documents.';
+    end if;
+  end if;
+  return array_to_tsvector(v_words);
+end;
+$$;
+
+alter table rag.version drop constraint version_applies_to_is_canonical;
+alter table rag.version add constraint version_applies_to_is_canonical check (
+  applies_to = '{}' or (rag.canonical_applies_to(applies_to) is not null and applies_to = rag.canonical_applies_to(applies_to))
+);
+
 alter table rag.packet add column parameters jsonb not null default '{}';
 alter table rag.packet alter column parameters set statistics 0;
 comment on column rag.packet.parameters is 'Parameters of the method, all of them.';
@@ -331,7 +367,7 @@ create table rag_index.posting (
   word text collate "C" not null,
   passages integer not null,
   ordinals integer[] not null,
-  frequencies smallint[] not null,
+  frequencies smallint[],
   most smallint not null,
   shortest integer not null,
 
@@ -344,7 +380,7 @@ alter table rag_index.posting
 comment on table rag_index.posting is 'Which passages of a segment a word occurs in.';
 comment on column rag_index.posting.passages is 'How many; the length of both lists.';
 comment on column rag_index.posting.ordinals is 'Their ordinals, ascending.';
-comment on column rag_index.posting.frequencies is 'How often the word occurs in each.';
+comment on column rag_index.posting.frequencies is 'How often the word occurs in each; null: once in each.';
 comment on column rag_index.posting.most is 'The greatest frequency.';
 comment on column rag_index.posting.shortest is 'The length in words of the shortest of the passages.';
 
@@ -355,7 +391,6 @@ create table rag_index.version (
   segment_id uuid not null,
   first_ordinal integer not null,
   range_ends integer[] not null,
-  scope_id uuid not null,
   effective_from timestamptz not null,
   recorded_at timestamptz not null,
   used_until timestamptz not null default 'infinity',
@@ -622,7 +657,9 @@ begin
     insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
     select
       v_tenant, s.segment_id, c.word, count(*),
-      array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(c.length)
+      array_agg(c.ordinal order by c.ordinal),
+      case when max(c.frequency) > 1 then array_agg(c.frequency order by c.ordinal) end,
+      max(c.frequency), min(c.length)
     from (
       select v.language, v.ordinal, v.length, w.lexeme as word, cardinality(w.positions)::smallint as frequency
       from vector v
@@ -634,13 +671,13 @@ begin
     group by s.segment_id, c.word
   ), version as (
     insert into rag_index.version
-      (tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at)
+      (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)
     select
       v_tenant, p.document_id, p.version, s.segment_id, min(p.ordinal), array_agg(p.range_end order by p.ordinal),
-      p.scope_id, p.effective_from, p.recorded_at
+      p.effective_from, p.recorded_at
     from piece p
     join segment s using (language)
-    group by p.document_id, p.version, s.segment_id, p.scope_id, p.effective_from, p.recorded_at
+    group by p.document_id, p.version, s.segment_id, p.effective_from, p.recorded_at
   )
   insert into rag_index.segment
     (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)
@@ -763,7 +800,9 @@ begin
       insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
       select
         v_tenant, s.segment_id, c.word, count(*),
-        array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(c.length)
+        array_agg(c.ordinal order by c.ordinal),
+        case when max(c.frequency) > 1 then array_agg(c.frequency order by c.ordinal) end,
+        max(c.frequency), min(c.length)
       from (
         select v.language, v.ordinal, v.length, w.lexeme as word, cardinality(w.positions)::smallint as frequency
         from vector v
@@ -775,13 +814,13 @@ begin
       group by s.segment_id, c.word
     ), version as (
       insert into rag_index.version
-        (tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at)
+        (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)
       select
         v_tenant, p.document_id, p.version, s.segment_id, min(p.ordinal), array_agg(p.range_end order by p.ordinal),
-        p.scope_id, p.effective_from, p.recorded_at
+        p.effective_from, p.recorded_at
       from piece p
       join segment s using (language)
-      group by p.document_id, p.version, s.segment_id, p.scope_id, p.effective_from, p.recorded_at
+      group by p.document_id, p.version, s.segment_id, p.effective_from, p.recorded_at
     )
     insert into rag_index.segment
       (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)

@@ -143,7 +143,7 @@ begin
       (d ->> 'version')::integer,
       d ->> 'title',
       d ->> 'body',
-      rag.canonical_applies_to(coalesce(d -> 'applies_to', '{}')),
+      case when d ? 'applies_to' then rag.canonical_applies_to(d -> 'applies_to') else '{}' end,
       coalesce((d ->> 'effective_from')::timestamptz, now()),
       (d ->> 'published')::date,
       d ->> 'source',

@@ -250,7 +250,7 @@ begin
       select a.i, a.ordinal, a.length, sum(a.part)::integer as score
       from (
         select
-          l.i, u.ordinal, n.length, rag_api._bm25_part(l.weight, u.frequency, n.length, v_average, p_k1, p_b) as part
+          l.i, u.ordinal, n.length, rag_api._bm25_part(l.weight, coalesce(u.frequency, 1), n.length, v_average, p_k1, p_b) as part
         from list l
         join segment s on s.i = l.i
         cross join lateral unnest(l.ordinals, l.frequencies) as u(ordinal, frequency)
@@ -269,7 +269,7 @@ begin
         select b.i, b.ordinal, b.score from best b
         union all
         select b.i, b.ordinal, rag_api._bm25_part(
-          l.weight, l.frequencies[width_bucket(b.ordinal, l.ordinals)], b.length, v_average, p_k1, p_b)
+          l.weight, coalesce(l.frequencies[width_bucket(b.ordinal, l.ordinals)], 1), b.length, v_average, p_k1, p_b)
         from best b
         join list l on l.i = b.i
         where l.word_position > v_open
@@ -287,7 +287,7 @@ begin
       select
         k.i, k.ordinal,
         rag_api._bm25_part(
-          l.weight, l.frequencies[width_bucket(k.ordinal, l.ordinals)], k.length, v_average, p_k1, p_b) as part
+          l.weight, coalesce(l.frequencies[width_bucket(k.ordinal, l.ordinals)], 1), k.length, v_average, p_k1, p_b) as part
       from kept k
       join list l on l.i = k.i
       where l.word_position > v_open
@@ -326,7 +326,7 @@ begin
     coalesce(v.range_ends[h.ordinal - v.first_ordinal], 0), v.range_ends[h.ordinal - v.first_ordinal + 1],
     case when p_why then (
       select jsonb_object_agg(w.word, rag_api._bm25_part(
-        w.weight, p.frequencies[array_position(p.ordinals, h.ordinal)],
+        w.weight, coalesce(p.frequencies[array_position(p.ordinals, h.ordinal)], 1),
         s.lengths[h.ordinal + 1] - s.lengths[h.ordinal], v_average, p_k1, p_b))
       from unnest(v_word_languages, v_words, v_weights) as w(language, word, weight)
       join rag_index.segment s on s.tenant = v_segments[h.i] and s.segment_id = v_segment_ids[h.i] and s.language = w.language

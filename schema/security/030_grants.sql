@@ -43,7 +43,7 @@ grant insert (
 ) on rag_index.segment to rag_recorder;
 grant insert (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest) on rag_index.posting to rag_recorder;
 grant insert (
-  tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at
+  tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at
 ) on rag_index.version to rag_recorder;
 grant insert (tenant) on rag_index.turn to rag_recorder;
 -- Derived, not evidence: until when a version is in use becomes known, and loads take turns.

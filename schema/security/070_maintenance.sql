@@ -101,12 +101,16 @@ begin
     select t.is_past, gen_random_uuid() as segment_id from (values (false), (true)) as t(is_past)
   ), moved as materialized (
     select
-      v.document_id, v.version, v.segment_id, v.first_ordinal, v.scope_id, v.effective_from, v.recorded_at, v.used_until,
+      v.document_id, v.version, v.segment_id, v.first_ordinal, s.scope_id, v.effective_from, v.recorded_at, v.used_until,
       t.is_past, t.segment_id as new_segment_id, cardinality(v.range_ends) as passages,
       (sum(cardinality(v.range_ends)) over (
-        partition by t.is_past order by v.scope_id, v.document_id, v.version
+        partition by t.is_past order by s.scope_id, v.document_id, v.version
       ) - cardinality(v.range_ends) + 1)::integer as new_first_ordinal
     from rag_index.version v
+    join (
+      select g.segment_id, g.scope_starts, g.scope_ids from rag_index.segment g where g.tenant = p_tenant
+    ) as g on g.segment_id = v.segment_id
+    cross join lateral (select g.scope_ids[width_bucket(v.first_ordinal, g.scope_starts)] as scope_id) as s
     join target t on t.is_past = (v.used_until <= v_now)
     where v.tenant = p_tenant and v.segment_id = any (p_segment_ids)
   ), map as materialized (
@@ -132,10 +136,10 @@ begin
       select
         n.ordinal < 0 as is_past, n.word, count(*) as passages,
         array_agg(abs(n.ordinal) order by abs(n.ordinal)) as ordinals,
-        array_agg(n.frequency order by abs(n.ordinal)) as frequencies,
+        case when max(n.frequency) > 1 then array_agg(n.frequency order by abs(n.ordinal)) end as frequencies,
         max(n.frequency) as most, min(n.shortest) as shortest
       from (
-        select p.word, m.ordinals[u.ordinal] as ordinal, u.frequency, p.shortest
+        select p.word, m.ordinals[u.ordinal] as ordinal, coalesce(u.frequency, 1::smallint) as frequency, p.shortest
         from rag_index.posting p
         join map m on m.segment_id = p.segment_id
         cross join lateral unnest(p.ordinals, p.frequencies) as u(ordinal, frequency)

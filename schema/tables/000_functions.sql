@@ -56,9 +56,9 @@ declare
   v_words text[] := array_remove(regexp_split_to_array(lower(p_body), '\W+'), '');
 begin
   -- array_to_tsvector sorts and removes duplicates itself, faster than rag.words; the two must agree on what a word is.
-  -- Only a long body can have a word, or as many words, as tsvector cannot hold.
+  -- Only a long body can have as many words as tsvector cannot hold, and only one of 64 characters or more has 256 bytes.
   if octet_length(p_body) > 900000
-    or exists (select from unnest(v_words) as w where octet_length(w) > 255)
+    or p_body ~ '\w{64}' and exists (select from unnest(v_words) as w where octet_length(w) > 255)
   then
     v_words := rag.words(p_body);
     if (select sum(octet_length(w) + 1) from unnest(v_words) as w) > 1048575 then

@@ -37,7 +37,7 @@ create table rag.version (
   constraint version_document_id_is_printable check (document_id !~ '[[:cntrl:]]' and document_id = btrim(document_id)),
   constraint version_body_fits check (body <> '' and octet_length(body) <= 10485760),
   constraint version_applies_to_is_canonical check (
-    rag.canonical_applies_to(applies_to) is not null and applies_to = rag.canonical_applies_to(applies_to)
+    applies_to = '{}' or (rag.canonical_applies_to(applies_to) is not null and applies_to = rag.canonical_applies_to(applies_to))
   ),
   constraint version_effective_from_is_in_range check (
     effective_from >= timestamptz '0001-01-01 00:00:00+00' and effective_from < timestamptz '10000-01-01 00:00:00+00'

@@ -51,7 +51,7 @@ create table rag_index.posting (
   word text collate "C" not null,
   passages integer not null,
   ordinals integer[] not null,
-  frequencies smallint[] not null,
+  frequencies smallint[],
   most smallint not null,
   shortest integer not null,
 
@@ -64,7 +64,7 @@ alter table rag_index.posting
 comment on table rag_index.posting is 'Which passages of a segment a word occurs in.';
 comment on column rag_index.posting.passages is 'How many; the length of both lists.';
 comment on column rag_index.posting.ordinals is 'Their ordinals, ascending.';
-comment on column rag_index.posting.frequencies is 'How often the word occurs in each.';
+comment on column rag_index.posting.frequencies is 'How often the word occurs in each; null: once in each.';
 comment on column rag_index.posting.most is 'The greatest frequency.';
 comment on column rag_index.posting.shortest is 'The length in words of the shortest of the passages.';
 
@@ -75,7 +75,6 @@ create table rag_index.version (
   segment_id uuid not null,
   first_ordinal integer not null,
   range_ends integer[] not null,
-  scope_id uuid not null,
   effective_from timestamptz not null,
   recorded_at timestamptz not null,
   used_until timestamptz not null default 'infinity',

@@ -171,7 +171,9 @@ begin
     insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
     select
       v_tenant, s.segment_id, c.word, count(*),
-      array_agg(c.ordinal order by c.ordinal), array_agg(c.frequency order by c.ordinal), max(c.frequency), min(c.length)
+      array_agg(c.ordinal order by c.ordinal),
+      case when max(c.frequency) > 1 then array_agg(c.frequency order by c.ordinal) end,
+      max(c.frequency), min(c.length)
     from (
       select v.language, v.ordinal, v.length, w.lexeme as word, cardinality(w.positions)::smallint as frequency
       from vector v
@@ -183,13 +185,13 @@ begin
     group by s.segment_id, c.word
   ), version as (
     insert into rag_index.version
-      (tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at)
+      (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)
     select
       v_tenant, p.document_id, p.version, s.segment_id, min(p.ordinal), array_agg(p.range_end order by p.ordinal),
-      p.scope_id, p.effective_from, p.recorded_at
+      p.effective_from, p.recorded_at
     from piece p
     join segment s using (language)
-    group by p.document_id, p.version, s.segment_id, p.scope_id, p.effective_from, p.recorded_at
+    group by p.document_id, p.version, s.segment_id, p.effective_from, p.recorded_at
   )
   insert into rag_index.segment
     (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)

@@ -30,7 +30,7 @@ from tests.conftest import Database
 VOCABULARY = 30_000
 LENGTH = 60
 K = 10
-_BATCH = 5_000
+_BATCH = 20_000
 _TELL_SECONDS = 10.0
 
 Document = dict[str, Any]

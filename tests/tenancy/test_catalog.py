@@ -145,7 +145,7 @@ INSERTABLE = {
     ),
     ("rag_index.posting", "rag_recorder"): "frequencies most ordinals passages segment_id shortest tenant word",
     ("rag_index.version", "rag_recorder"): (
-        "document_id effective_from first_ordinal range_ends recorded_at scope_id segment_id tenant version"
+        "document_id effective_from first_ordinal range_ends recorded_at segment_id tenant version"
     ),
     ("rag_index.turn", "rag_recorder"): "tenant",
 }

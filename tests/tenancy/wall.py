@@ -232,8 +232,8 @@ INSERTS |= {
     ),
     "rag_index.version": (
         "insert into rag_index.version"
-        " (tenant, document_id, version, segment_id, first_ordinal, range_ends, scope_id, effective_from, recorded_at)"
-        " values (%(tenant)s, 'X', 1, gen_random_uuid(), 1, '{1}', gen_random_uuid(), now(), now())"
+        " (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)"
+        " values (%(tenant)s, 'X', 1, gen_random_uuid(), 1, '{1}', now(), now())"
     ),
 }
 TABLES = tuple(INSERTS)
