@@ -104,6 +104,9 @@ declare
   v_vector public.halfvec;
   v_depth integer;
 begin
+  if p_k < 1 then
+    return;
+  end if;
   select coalesce(array_agg(f.tenant), '{}'), coalesce(array_agg(f.scope_id), '{}') into v_tenants, v_scope_ids
   from rag_api._fitting_scopes(p_case_facts, p_known_at) as f;
   if p_method = 'overlap' then

@@ -226,13 +226,23 @@ begin
     from (
       select s.score, s.tenant, s.document_id, s.version, s.range_start
       from (
-        select
-          length(p.words) - length(ts_delete(p.words, v_words)) as score,
-          p.tenant, p.document_id, p.version, p.range_start
-        from rag_api.passage p
-        offset 0  -- or the score is computed again wherever it is named
+        (
+          select
+            length(p.words) - length(ts_delete(p.words, v_words)) as score,
+            p.tenant, p.document_id, p.version, p.range_start
+          from rag_api.passage p
+          where v_packet.method = 'overlap'
+          offset 0  -- or the score is computed again wherever it is named
+        )
+        union all
+        select r.score, r.tenant, r.document_id, r.version, r.range_start
+        from rag_api._ranked(
+          v_packet.query, v_packet.case_facts, p_candidates, v_packet.valid_at, v_packet.known_at,
+          v_packet.method, v_packet.parameters, true, false, true) as r
+        where v_packet.method <> 'overlap'
       ) as s
-      join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
+      join rag.version v
+        on v.tenant = s.tenant collate "C" and v.document_id = s.document_id collate "C" and v.version = s.version
       where s.score >= 1 and v.recorded_at <= v_packet.known_at
       order by s.score desc, s.document_id collate "C", s.tenant collate "C", s.version, s.range_start
       limit p_candidates

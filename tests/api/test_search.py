@@ -199,3 +199,19 @@ def test_a_contract_says_how_its_passages_are_ranked_and_a_request_may_say_other
             ("A", "public", True),
             ("B", "acme", True),
         ]
+
+
+@pytest.mark.parametrize("method", ["bm25", "vector", "hybrid"])
+def test_a_trace_records_the_candidates_of_the_method_that_decided(store: Database, method: str) -> None:
+    embedded(store)
+    contract = {"case": [], "facts": [{"fact": "f", "propositions": [{"quote": "valve", "clauses": ["A valve."]}]}]}
+    parameters = {} if method == "bm25" else {"model": "hash", "vector": [1, 0]}
+    with store.tenant("acme_curator") as acme:
+        acme.add_contract("q", 1, contract)
+    with store.tenant("acme_reader") as acme:
+        packet = acme.record_packet("q", query="valve", case={}, k=2, method=method, parameters=parameters)
+        explained = acme.explain("q", query="valve", case={}, k=2, method=method, parameters=parameters)
+        trace = acme.record_trace(packet.packet_id)
+        seen = [(c.document_tenant, c.document_id, c.eligible) for c in acme.trace_candidates(trace.trace_id)]
+    assert seen == [(row.tenant, row.document_id, row.eligible) for row in explained if row.score > 0]
+    assert ("acme", "C", False) in seen or method == "bm25"
