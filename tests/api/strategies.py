@@ -136,6 +136,30 @@ def contracts(draw: st.DrawFn, quotes: Sequence[str] = (), facts: Sequence[str] 
     }
 
 
+_DECIMALS = st.one_of(st.integers(0, 1), st.decimals(0, 1, places=6).map(lambda value: float(str(value))))
+
+
+@st.composite
+def full_contracts(draw: st.DrawFn) -> Json:
+    """Contracts that may also say what a person decides, what traces keep and how passages are ranked."""
+    optional: Json = {
+        "decision": st.fixed_dictionaries(
+            dict.fromkeys(("about", "decided_by", "refer"), texts)
+            | {"never_say": st.lists(texts, min_size=1, max_size=2, unique=True)}
+        ),
+        "keep": st.sampled_from(["text", "digest", "none"]),
+        "ranking": st.one_of(
+            st.fixed_dictionaries({"method": st.sampled_from(["overlap", "vector"])}),
+            st.fixed_dictionaries({"method": st.just("bm25")}, optional={"k1": _DECIMALS, "b": _DECIMALS}),
+            st.fixed_dictionaries(
+                {"method": st.just("hybrid")},
+                optional={"model": names, "b": _DECIMALS, "depth": st.integers(1, 1000), "vector_weight": _DECIMALS},
+            ),
+        ),
+    }
+    return {**draw(contracts()), **draw(st.fixed_dictionaries({}, optional=optional))}
+
+
 @dataclass(frozen=True)
 class Situation:
     """Everything a decision is made of."""

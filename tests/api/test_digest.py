@@ -22,8 +22,8 @@ from tests.api.strategies import (
     Json,
     Situation,
     characters,
-    contracts,
     drafts,
+    full_contracts,
     load_one_by_one,
     rolled_back,
     situations,
@@ -57,7 +57,7 @@ def test_a_packet_is_the_same_bytes_from_inputs_from_sql_and_from_its_document(
 
 
 @ON_SERVER
-@given(content=contracts())
+@given(content=full_contracts())
 def test_a_contract_is_the_same_bytes_in_sql_and_in_python(connection: sa.Connection, content: Json) -> None:
     call = "rag.contract_preimage(cast(:value as jsonb))"
     assert sql_bytes(connection, call, content) == _evidence.contract_preimage(content)
