@@ -170,19 +170,23 @@ begin
   ), posting as (
     insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
     select
-      v_tenant, s.segment_id, c.word, count(*),
-      array_agg(c.ordinal order by c.ordinal),
-      case when max(c.frequency) > 1 then array_agg(c.frequency order by c.ordinal) end,
-      max(c.frequency), min(c.length)
+      v_tenant, s.segment_id, g.word, g.passages, g.ordinals, case when g.most > 1 then g.frequencies end, g.most, g.shortest
     from (
-      select v.language, v.ordinal, v.length, w.lexeme as word, cardinality(w.positions)::smallint as frequency
-      from vector v
-      cross join lateral unnest(v.words) as w
-      union all
-      select o.language, o.ordinal, o.length, o.word, o.frequency from long o
-    ) as c
+      -- By word first: what is sorted by something that differs is sorted fast.
+      select
+        c.word, c.language, count(*) as passages,
+        array_agg(c.ordinal order by c.ordinal) as ordinals, array_agg(c.frequency order by c.ordinal) as frequencies,
+        max(c.frequency) as most, min(c.length) as shortest
+      from (
+        select w.lexeme collate "C" as word, v.language, v.ordinal, v.length, cardinality(w.positions)::smallint as frequency
+        from vector v
+        cross join lateral unnest(v.words) as w
+        union all
+        select o.word collate "C", o.language, o.ordinal, o.length, o.frequency from long o
+      ) as c
+      group by c.word, c.language
+    ) as g
     join segment s using (language)
-    group by s.segment_id, c.word
   ), version as (
     insert into rag_index.version
       (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)

@@ -14,6 +14,8 @@ from tests.benchmarks import (
     bulk,
     changes,
     clients,
+    deciding,
+    exactness,
     loading,
     ranking,
     scifact,
@@ -146,3 +148,16 @@ def test_clients(server: Server) -> None:
     assert rows[-1].what == "errors and deadlocks"
     assert rows[-1].reached
     assert all(row.value for row in rows[:-1])
+
+
+@pytest.mark.slow
+def test_deciding(server: Server) -> None:
+    rows = deciding.measure(server, passages=500, questions=2)
+    assert [bool(row.target) for row in rows] == [True, False] * 2
+    assert all(row.value for row in rows)
+
+
+@pytest.mark.slow
+def test_exactness(server: Server) -> None:
+    (row,) = exactness.measure(server, queries=20)
+    assert (row.value, row.reached) == (0, True)
