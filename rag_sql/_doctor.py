@@ -18,6 +18,7 @@ import psycopg
 import sqlalchemy as sa
 
 from rag_sql import _diagnoses, _install, _resources
+from rag_sql._maintenance import SEGMENTS
 from rag_sql.errors import translate
 
 __all__ = ["Finding", "examine", "not_installed"]
@@ -234,7 +235,11 @@ def _index(context: _Context) -> Iterator[tuple[str, str, str]]:
         context.connection.exec_driver_sql("reset role")
         return
     rows = context.connection.execute(
-        sa.text("select tenant, cardinality(segment_ids), passages from rag_index.due() where passages >= 1000")
+        sa.text(
+            "select tenant, cardinality(segment_ids), passages from rag_index.due(p_segments => :segments)"
+            " where passages >= 1000"
+        ),
+        {"segments": SEGMENTS},
     ).all()
     context.connection.exec_driver_sql("reset role")
     for tenant, segments, passages in rows:

@@ -10,13 +10,17 @@ import sqlalchemy as sa
 
 from rag_sql._admin import as_owner
 
-__all__ = ["MaintenanceReport", "due", "maintain"]
+__all__ = ["SEGMENTS", "MaintenanceReport", "due", "maintain"]
 
 _DUE = sa.text(
-    "select tenant, language, segment_ids, passages from rag_index.due() order by passages, tenant, language"
+    "select tenant, language, segment_ids, passages from rag_index.due(p_segments => :segments)"
+    " order by passages, tenant, language"
 )
 
 _MERGE = sa.text("select rag_index.merge(p_tenant => :tenant, p_segment_ids => :segment_ids)")
+
+#: From so many segments of a tenant and a language on they are put together: a search opens each.
+SEGMENTS = 8
 
 
 @dataclass
@@ -27,17 +31,21 @@ class MaintenanceReport:
     passages: int = 0
 
 
-def due(engine: sa.Engine) -> list[tuple[str, str, int, int]]:
+def due(engine: sa.Engine, least: int = SEGMENTS) -> list[tuple[str, str, int, int]]:
     """What is due: tenant, language, number of segments that go together, passages in them."""
-    return [(tenant, language, len(segments), passages) for tenant, language, segments, passages in _waiting(engine)]
+    return [
+        (tenant, language, len(segments), passages) for tenant, language, segments, passages in _waiting(engine, least)
+    ]
 
 
-def _waiting(engine: sa.Engine) -> list[tuple[str, str, list[UUID], int]]:
+def _waiting(engine: sa.Engine, least: int) -> list[tuple[str, str, list[UUID], int]]:
     with as_owner(engine) as connection:
-        return [tuple(row) for row in connection.execute(_DUE)]
+        return [tuple(row) for row in connection.execute(_DUE, {"segments": least})]
 
 
-def maintain(engine: sa.Engine, advance: Callable[[int, int], None] = lambda _work, _things: None) -> MaintenanceReport:
+def maintain(
+    engine: sa.Engine, advance: Callable[[int, int], None] = lambda _work, _things: None, least: int = SEGMENTS
+) -> MaintenanceReport:
     """Put small segments of the index together, and aside what is not in use any more; each in its own transaction.
 
     Parameters
@@ -46,13 +54,15 @@ def maintain(engine: sa.Engine, advance: Callable[[int, int], None] = lambda _wo
         Logs in as the login that installed the store.
     advance : callable, optional
         Called with passages and segments as they are done.
+    least : int
+        From so many segments of a tenant and a language on they are put together.
 
     Raises
     ------
     NotAllowed, NotInstalled
     """
     report = MaintenanceReport()
-    while waiting := _waiting(engine):  # what was put together may go with others in turn
+    while waiting := _waiting(engine, least):  # what was put together may go with others in turn
         for tenant, _, segments, passages in waiting:
             with as_owner(engine) as connection:
                 connection.execute(_MERGE, {"tenant": tenant, "segment_ids": segments})

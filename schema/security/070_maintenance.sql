@@ -18,11 +18,13 @@ create policy posting_admin_delete on rag_index.posting for delete to rag_owner 
 create policy indexed_version_admin_select on rag_index.version for select to rag_owner using (true);
 create policy indexed_version_admin_update on rag_index.version for update to rag_owner using (true);
 
--- Which segments of a tenant and a language are due to be put together, and how many passages they have. Smallest first,
--- a segment goes with those before it unless it has more than twice as many passages as all of them, so that each passage
--- is moved a few times only however often it is asked; one of which a quarter is not in use any more is due by itself. Segments
--- have at most 262,144 passages.
-create or replace function rag_index.due()
+-- Which segments of a tenant and a language are due to be put together, and how many passages they have: where there are
+-- p_segments or more. Smallest first, a segment goes with those before it unless it has more than twice as many passages as
+-- all of them, so that each passage is moved a few times only however often it is asked; one of which a quarter is not in use
+-- any more is due by itself. Segments have at most 262,144 passages.
+create or replace function rag_index.due(
+  p_segments integer
+)
   returns table (tenant text, language text, segment_ids uuid[], passages bigint)
   language sql
   stable
@@ -55,7 +57,7 @@ begin atomic
     where o.smaller + o.passages <= 262144
       and (
         -- It, or one that comes after it, goes with those before.
-        exists (
+        o.segments >= p_segments and exists (
           select from ordered l
           where l.tenant = o.tenant and l.language = o.language and l.n >= o.n and l.n > 1
             and l.passages <= 2 * l.smaller and l.smaller + l.passages <= 262144

@@ -38,7 +38,7 @@ def grow(database: Database, chosen: random.Random, age: int = 0) -> None:
                     tenant.withdraw_version(stored.document_id, stored.version, withdrawn_from=_instant(chosen))
         if chosen.random() < 0.4:
             with database.engine("postgres") as engine:
-                _maintenance.maintain(engine)
+                _maintenance.maintain(engine, least=2)
 
 
 def _document(chosen: random.Random, batch: int) -> dict[str, Any]:

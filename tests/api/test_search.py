@@ -37,9 +37,9 @@ def test_maintenance_changes_no_byte_of_a_ranking(store: Database) -> None:
     with store.engine("postgres") as engine, store.connect("acme_reader", autocommit=True) as connection:
         connection.execute("set rag.tenant = 'acme'")
         before = [found(connection, asked) for asked in questions]
-        assert _maintenance.due(engine)
-        _maintenance.maintain(engine)
-        assert _maintenance.due(engine) == []
+        assert _maintenance.due(engine, 2)
+        _maintenance.maintain(engine, least=2)
+        assert _maintenance.due(engine, 2) == []
         assert [found(connection, asked) for asked in questions] == before
 
 
