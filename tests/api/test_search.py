@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
+import psycopg
 import pytest
 
 from rag_sql import _maintenance, errors
@@ -199,3 +201,51 @@ def test_a_contract_says_how_its_passages_are_ranked_and_a_request_may_say_other
             ("A", "public", True),
             ("B", "acme", True),
         ]
+
+
+@pytest.mark.parametrize("k", [0, -1, 1001, None])
+@pytest.mark.parametrize("method", ["overlap", "bm25", "vector", "hybrid"])
+def test_a_selection_of_no_passages_is_empty(store: Database, method: str, k: int | None) -> None:
+    embedded(store)
+    parameters = {"model": "hash", "vector": [1, 0]} if method in ("vector", "hybrid") else {}
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        selection = "select from rag_api.selection('valve', '{}', %s, p_method => %s, p_parameters => %s)"
+        assert connection.execute(selection, (k, method, json.dumps(parameters))).fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "instants", ["'infinity', 'infinity'", "'-infinity', null", "null, 'infinity'", "null, '2999-01-01'"]
+)
+def test_a_selection_at_an_instant_that_is_none_is_an_error(store: Database, instants: str) -> None:
+    with store.connect("acme_reader") as connection, pytest.raises(psycopg.Error) as raised:
+        connection.execute(f"select from rag_api.selection('x', '{{}}', 5, {instants})".encode())
+    assert raised.value.sqlstate == "RS010"
+
+
+def test_a_query_of_ten_thousand_rare_words_has_a_score(store: Database) -> None:
+    """Each word adds to it, and all of them more than an integer takes: the score is the greatest that there is."""
+    query = " ".join(f"w{number:04}" for number in range(10_000))
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": "ALL", "version": 1, "body": query}])
+        acme.load_documents([{"id": f"D{number}", "version": 1, "body": "other"} for number in range(300)])
+    with store.tenant("acme_reader") as acme:
+        (hit,) = acme.search(query, parameters={"k1": 10, "b": 0})
+        assert (hit.document_id, hit.score) == ("ALL", 2**31 - 1)
+
+
+def test_what_was_in_use_at_two_instants_costs_no_look_at_each_version_for_each(store: Database) -> None:
+    """Also before the tables are analyzed, when the planner takes every index of theirs for as good as another."""
+    count = 300
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": f"D{number}", "version": 1, "body": "word"} for number in range(count)])
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        for method in ("overlap", "bm25"):
+            selected = "select from rag_api.selection('word', '{}', 1000, now() + interval '1 day', null, %s)"
+            assert len(connection.execute(selected, [method]).fetchall()) == count
+        (rows,) = connection.execute(
+            "select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables"
+            " where schemaname = 'rag_index' and relname = 'version'"
+        ).fetchone() or (None,)
+    assert count < rows < 20 * count
