@@ -249,3 +249,19 @@ def test_what_was_in_use_at_two_instants_costs_no_look_at_each_version_for_each(
             " where schemaname = 'rag_index' and relname = 'version'"
         ).fetchall()
     assert count < rows < 20 * count
+
+
+def test_a_load_that_does_not_end_holds_up_the_maintenance_of_its_own_tenant_alone(store: Database) -> None:
+    for login in ("acme_curator", "northwind_curator"):
+        for version in (1, 2):
+            with store.tenant(login) as tenant:
+                tenant.load_documents([{"id": "D", "version": version, "body": "word"}])
+    with store.connect("acme_curator") as connection, store.engine("postgres") as engine:
+        connection.execute("select rag_api.bind('acme')")
+        connection.execute("select rag_api.load_documents(%s)", ['[{"id": "D", "version": 3, "body": "word"}]'])
+        report = _maintenance.maintain(engine, patience="50ms")
+        assert (report.segments, report.busy) == (2, 2)
+        assert [tenant for tenant, *_ in _maintenance.due(engine)] == ["acme"]
+        connection.commit()
+        assert _maintenance.maintain(engine).busy == 0
+        assert _maintenance.due(engine) == []
