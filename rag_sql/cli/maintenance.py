@@ -27,9 +27,11 @@ def maintain(database_url: UrlOption = None, home: HomeOption = None, as_json: J
         return
     if report.segments:
         out.print(f"put {report.segments} segments with {report.passages:,} passages together")
+    if report.busy:
+        out.print(f"{report.busy} segments stay as they are, since a load held them up: run it again")
     for row in moved:
         out.print(
             f"{row.tenant}: {row.vectors:,} vectors of {row.model} {row.model_version}: {row.action}", soft_wrap=True
         )
-    if not report.segments and not moved:
+    if not report.segments and not report.busy and not moved:
         out.print("nothing is due")

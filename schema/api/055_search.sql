@@ -15,7 +15,7 @@ set local role rag_search;
 -- it. p_tenants and p_scope_ids are the scopes that fit the case, pairwise. With p_all also the segments of which nothing is.
 --
 -- At one instant (the usual question) what is not in use is known from rag_index.version alone; at two, whose answers
--- nobody keeps, it is derived.
+-- nobody keeps, what is in use is derived, for all segments at once: the same work whatever the planner knows of the tables.
 create function rag_api._eligible_segments(
   p_tenants text[],
   p_scope_ids uuid[],
@@ -33,11 +33,34 @@ begin atomic
     from rag_index.segment s
     where (p_all or s.tenant = any (p_tenants))
       and (p_all or p_valid_at <> p_known_at or (s.used_from <= p_valid_at and p_valid_at < s.used_until))
+  ), derived as materialized (
+    select e.tenant, e.segment_id, range_agg(int4range(e.first_ordinal, e.first_ordinal + e.passages)) as ranges
+    from (
+      select
+        v.tenant, v.document_id, v.version, v.segment_id, v.first_ordinal, cardinality(v.range_ends) as passages,
+        row_number() over (partition by v.tenant, v.document_id order by v.effective_from desc, v.version desc) as place
+      from rag_index.version v
+      where p_valid_at <> p_known_at
+        and v.tenant = any (p_tenants)
+        and v.effective_from <= p_valid_at
+        and v.recorded_at <= p_known_at
+    ) as e
+    where e.place = 1
+      and not exists (
+        select from rag.withdrawal w
+        where w.tenant = e.tenant
+          and w.document_id = e.document_id
+          and w.version = e.version
+          and w.withdrawn_from <= p_valid_at
+          and w.recorded_at <= p_known_at
+      )
+    group by e.tenant, e.segment_id
   )
   select
     s.tenant, s.segment_id, s.language,
     nullif(coalesce(c.cuts, '{}'), array[1, s.passages + 1]), coalesce(c.passages, 0), coalesce(c.length, 0)
   from candidate s
+  left join derived d on d.tenant = s.tenant and d.segment_id = s.segment_id
   cross join lateral (
     select range_agg(int4range(s.scope_starts[i.i], s.scope_starts[i.i + 1])) as ranges
     from generate_subscripts(s.scope_ids, 1) as i
@@ -62,32 +85,6 @@ begin atomic
         and v.tenant = s.tenant
         and v.segment_id = s.segment_id
         and (v.used_until <= p_valid_at or greatest(v.effective_from, v.recorded_at) > p_valid_at)
-      union all
-      select v.first_ordinal, v.range_ends
-      from rag_index.version v
-      where p_valid_at <> p_known_at
-        and v.tenant = s.tenant
-        and v.segment_id = s.segment_id
-        and (
-          v.effective_from > p_valid_at
-          or v.recorded_at > p_known_at
-          or exists (
-            select from rag_index.version n
-            where n.tenant = v.tenant
-              and n.document_id = v.document_id
-              and (n.effective_from, n.version) > (v.effective_from, v.version)
-              and n.effective_from <= p_valid_at
-              and n.recorded_at <= p_known_at
-          )
-          or exists (
-            select from rag.withdrawal w
-            where w.tenant = v.tenant
-              and w.document_id = v.document_id
-              and w.version = v.version
-              and w.withdrawn_from <= p_valid_at
-              and w.recorded_at <= p_known_at
-          )
-        )
     ) as o
   ) as unused
   cross join lateral (
@@ -95,7 +92,12 @@ begin atomic
       array_agg(b.bound order by b.bound) as cuts,
       sum(case when b.is_end then b.bound else -b.bound end) as passages,
       sum(case when b.is_end then s.lengths[b.bound] else -s.lengths[b.bound] end) as length
-    from unnest(fitting.ranges - coalesce(unused.ranges, '{}')) as r
+    from unnest(
+      case
+        when p_valid_at = p_known_at then fitting.ranges - coalesce(unused.ranges, '{}')
+        else fitting.ranges * d.ranges
+      end
+    ) as r
     cross join lateral (values (lower(r), false), (upper(r), true)) as b(bound, is_end)
   ) as c
   where p_all or c.cuts is not null;
@@ -182,7 +184,7 @@ begin
     sum(s.passages), greatest(sum(s.length), 1)::double precision / nullif(sum(s.passages), 0)
   into v_segments, v_segment_ids, v_languages, v_cuts, v_count, v_average
   from rag_api._eligible_segments(p_tenants, p_scope_ids, p_valid_at, p_known_at, p_all) as s;
-  if v_average is null then
+  if v_average is null or p_k < 1 then
     return;
   end if;
 
@@ -247,7 +249,7 @@ begin
         on w.language = s.language
       join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
     ), found as materialized (
-      select a.i, a.ordinal, a.length, sum(a.part)::integer as score
+      select a.i, a.ordinal, a.length, sum(a.part) as score
       from (
         select
           l.i, u.ordinal, n.length, rag_api._bm25_part(l.weight, coalesce(u.frequency, 1), n.length, v_average, p_k1, p_b) as part
@@ -264,7 +266,7 @@ begin
       select f.i, f.ordinal, f.length, f.score from found f where v_rest > 0 order by f.score desc limit 2 * p_k
     ), reached as (
       -- What K passages have in full: of those that are best by the words whose lists were read.
-      select sum(c.score) as score
+      select sum(c.score)::bigint as score
       from (
         select b.i, b.ordinal, b.score from best b
         union all
@@ -294,7 +296,7 @@ begin
         and l.ordinals[width_bucket(k.ordinal, l.ordinals)] = k.ordinal
       offset 0
     ), scored as (
-      select c.i, c.ordinal, sum(c.score) as score
+      select c.i, c.ordinal, sum(c.score)::bigint as score
       from (
         select k.i, k.ordinal, k.score from kept k
         union all
@@ -369,13 +371,17 @@ create function rag_api._overlap_search(
 as $$
 begin
   return query
+  with eligible as materialized (  -- once, and not for each passage
+    select s.tenant, s.segment_id, s.cuts
+    from rag_api._eligible_segments(p_tenants, p_scope_ids, p_valid_at, p_known_at, false) as s
+  )
   select f.score, f.tenant, f.document_id, f.version, f.range_start, f.range_end
   from (
     select
       -- What is left of the passage's words when the query's are taken out, subtracted from all: one merge in C.
       length(p.words) - length(ts_delete(p.words, p_words)) as score,
       p.tenant, p.document_id, p.version, p.range_start, p.range_end
-    from rag_api._eligible_segments(p_tenants, p_scope_ids, p_valid_at, p_known_at, false) as s
+    from eligible s
     join rag_index.version v
       on v.tenant = s.tenant
       and v.segment_id = s.segment_id

@@ -258,7 +258,10 @@ begin
     continue when v_candidates < 5 * p_k;
     perform set_config('hnsw.ef_search', case v_round when 1 then '200' else '800' end, true);
     execute format(
-      'select
+      'with eligible as materialized (
+        select s.tenant, s.segment_id, s.cuts from rag_api._eligible_segments($4, $5, $6, $7, false) as s
+      )
+      select
         count(*),
         (array_agg(h.score))[1:$2],
         (array_agg(h.document_id))[1:$2],
@@ -274,7 +277,7 @@ begin
           limit %s
         ) as n
         join rag_index.version v on v.tenant = $3 and v.document_id = n.document_id and v.version = n.version
-        join rag_api._eligible_segments($4, $5, $6, $7, false) as s
+        join eligible s
           on s.tenant = v.tenant
           and s.segment_id = v.segment_id
           and (s.cuts is null or width_bucket(v.first_ordinal, s.cuts) %% 2 = 1)
@@ -288,12 +291,15 @@ begin
     return query select * from unnest(v_scores, v_document_ids, v_versions, v_range_starts);
   else
     return query execute format(
-      'select
+      'with eligible as materialized (
+        select s.tenant, s.segment_id, s.cuts from rag_api._eligible_segments($4, $5, $6, $7, $8) as s
+      )
+      select
         1 + floor((2 - (e.embedding operator(public.<=>) $1)) * 500000)::integer as score,
         e.document_id,
         e.version,
         e.range_start
-      from rag_api._eligible_segments($4, $5, $6, $7, $8) as s
+      from eligible s
       join rag_index.version v
         on v.tenant = s.tenant
         and v.segment_id = s.segment_id

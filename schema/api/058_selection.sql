@@ -175,7 +175,7 @@ grant execute on function rag_api._ranked to rag_reader, rag_auditor;
 comment on function rag_api._ranked is 'Private: the best eligible passages by a method.';
 
 -- The K best eligible passages with a score of at least 1: min(K, eligible matches) rows, always (law 1). None for a K
--- outside 1 to 1,000, which decide refuses.
+-- outside 1 to 1,000, which decide refuses. RS010 for an instant that is none (_check_instants).
 create function rag_api.selection(
   p_query text,
   p_case_facts jsonb,
@@ -201,6 +201,7 @@ create function rag_api.selection(
   set plan_cache_mode = force_generic_plan
 as $$
 begin
+  perform rag_api._check_instants(p_valid_at, p_known_at);
   return query
   select
     row_number() over (

@@ -139,7 +139,8 @@ grant execute on function rag_index.scope_id to rag_recorder;
 comment on function rag_index.scope_id is 'The identity of a combination of attributes and values.';
 
 -- A long text in parts that end between words: to_tsvector counts positions to 16,383 and takes a megabyte of words. A part
--- without a space is cut where it ends.
+-- without a space is cut where it ends. What is left is found by bytes: to count ten million characters takes longer than to
+-- copy them, and there are hundreds of parts.
 create function rag_index.parts(
   p_text text
 )
@@ -156,11 +157,11 @@ declare
 begin
   while v_rest <> '' loop
     v_part := left(v_rest, 16000);
-    if char_length(v_rest) > 16000 and v_part ~ '\s' then
+    if octet_length(v_part) < octet_length(v_rest) and v_part ~ '\s' then
       v_part := left(v_part, char_length(v_part) - char_length(substring(v_part from '\S*$')));
     end if;
     return next v_part;
-    v_rest := substr(v_rest, char_length(v_part) + 1);
+    v_rest := convert_from(substr(rag.utf8(v_rest), octet_length(v_part) + 1), 'UTF8');
   end loop;
 end;
 $$;

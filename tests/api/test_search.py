@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
+import psycopg
 import pytest
 
 from rag_sql import _maintenance, errors
@@ -215,3 +217,67 @@ def test_a_trace_records_the_candidates_of_the_method_that_decided(store: Databa
         seen = [(c.document_tenant, c.document_id, c.eligible) for c in acme.trace_candidates(trace.trace_id)]
     assert seen == [(row.tenant, row.document_id, row.eligible) for row in explained if row.score > 0]
     assert ("acme", "C", False) in seen or method == "bm25"
+
+
+@pytest.mark.parametrize("k", [0, -1, 1001, None])
+@pytest.mark.parametrize("method", ["overlap", "bm25", "vector", "hybrid"])
+def test_a_selection_of_no_passages_is_empty(store: Database, method: str, k: int | None) -> None:
+    embedded(store)
+    parameters = {"model": "hash", "vector": [1, 0]} if method in ("vector", "hybrid") else {}
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        selection = "select from rag_api.selection('valve', '{}', %s, p_method => %s, p_parameters => %s)"
+        assert connection.execute(selection, (k, method, json.dumps(parameters))).fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "instants", ["'infinity', 'infinity'", "'-infinity', null", "null, 'infinity'", "null, '2999-01-01'"]
+)
+def test_a_selection_at_an_instant_that_is_none_is_an_error(store: Database, instants: str) -> None:
+    with store.connect("acme_reader") as connection, pytest.raises(psycopg.Error) as raised:
+        connection.execute(f"select from rag_api.selection('x', '{{}}', 5, {instants})".encode())
+    assert raised.value.sqlstate == "RS010"
+
+
+def test_a_query_of_ten_thousand_rare_words_has_a_score(store: Database) -> None:
+    """Each word adds to it, and all of them more than an integer takes: the score is the greatest that there is."""
+    query = " ".join(f"w{number:04}" for number in range(10_000))
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": "ALL", "version": 1, "body": query}])
+        acme.load_documents([{"id": f"D{number}", "version": 1, "body": "other"} for number in range(300)])
+    with store.tenant("acme_reader") as acme:
+        (hit,) = acme.search(query, parameters={"k1": 10, "b": 0})
+        assert (hit.document_id, hit.score) == ("ALL", 2**31 - 1)
+
+
+def test_what_was_in_use_at_two_instants_costs_no_look_at_each_version_for_each(store: Database) -> None:
+    """Also before the tables are analyzed, when the planner takes every index of theirs for as good as another."""
+    count = 300
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": f"D{number}", "version": 1, "body": "word"} for number in range(count)])
+    with store.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        for method in ("overlap", "bm25"):
+            selected = "select from rag_api.selection('word', '{}', 1000, now() + interval '1 day', null, %s)"
+            assert len(connection.execute(selected, [method]).fetchall()) == count
+        ((rows,),) = connection.execute(
+            "select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables"
+            " where schemaname = 'rag_index' and relname = 'version'"
+        ).fetchall()
+    assert count < rows < 20 * count
+
+
+def test_a_load_that_does_not_end_holds_up_the_maintenance_of_its_own_tenant_alone(store: Database) -> None:
+    for login in ("acme_curator", "northwind_curator"):
+        for version in (1, 2):
+            with store.tenant(login) as tenant:
+                tenant.load_documents([{"id": "D", "version": version, "body": "word"}])
+    with store.connect("acme_curator") as connection, store.engine("postgres") as engine:
+        connection.execute("select rag_api.bind('acme')")
+        connection.execute("select rag_api.load_documents(%s)", ['[{"id": "D", "version": 3, "body": "word"}]'])
+        report = _maintenance.maintain(engine, least=2, patience="50ms")
+        assert (report.segments, report.busy) == (2, 2)
+        assert [tenant for tenant, *_ in _maintenance.due(engine, 2)] == ["acme"]
+        connection.commit()
+        assert _maintenance.maintain(engine, least=2).busy == 0
+        assert _maintenance.due(engine, 2) == []

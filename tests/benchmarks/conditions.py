@@ -2,9 +2,9 @@
 
 ConditionalQA (dev, https://github.com/haitian-sun/ConditionalQA, BSD-2; guidance text under the Open Government
 Licence), found through ``RAG_SQL_DATA``. The evidence sentences of all questions, grouped by page, are the corpus, a
-passage each; every question with two or more of them is asked in its own words, by overlap and by bm25. A set is covered
-when all of it is selected. Then a required passage is dropped at each stage in turn, and what the diagnosis says is held against what was
-dropped; beside it stand questions from which nothing was dropped.
+passage each; every question with two or more of them is asked in its own words, by overlap and by bm25. A set is
+covered when all of it is selected. Then a required passage is dropped at each stage in turn, and what the diagnosis
+says is held against what was dropped; beside it stand questions from which nothing was dropped.
 """
 
 from __future__ import annotations

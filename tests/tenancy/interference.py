@@ -3,8 +3,9 @@
 ``python -m tests.tenancy.interference [--law a|b] [--runs N] [--seed DAY]``; a run is made of its seed and its number.
 
 (a)  Acme looks at everything that it can call, select or explain; northwind adds, supersedes and withdraws documents,
-     adds spans, contracts, packets, traces, answers, approvals and attributes; acme looks again. All is the same, but
-     for the figures of ``VOLUME``, and no estimate tells what northwind's rows hold.
+     adds spans, vectors, contracts, packets, traces, answers, approvals and attributes, and the owner maintains the
+     index; acme looks again. All is the same, but for the figures of ``VOLUME``, and no estimate tells what northwind's
+     rows hold.
 (b)  Documents of acme's own and public ones come that are visible and not eligible; what acme decides is the same.
 """
 
@@ -25,6 +26,8 @@ from typing import Any
 
 import psycopg
 
+from rag_sql import _maintain_embeddings, _maintenance
+from rag_sql._embedded import SUPERUSER
 from tests.conftest import CASE, QUERY, QUESTION, Database, Server
 from tests.tenancy import wall
 from tests.tenancy.conftest import copied
@@ -36,6 +39,7 @@ from tests.tenancy.wall import CALLS, TABLES, Connection, Cursor, Sessions
 #: figure of volume that a login with raw SQL can ask the server for; what rows hold is not among them.
 VOLUME = {
     "size: ": "bytes of tables, indexes and the database, which all tenants share; anyone may ask for them",
+    "bucket: ": "that somebody has many vectors of a model: a table with a random number, its bytes and its rows",
     "catalog: ": "pages and rows of tables as pg_class and the statistics views count them, all tenants together",
     "server: ": "numbers of transactions and bytes written, of the whole server",
     "estimate: ": "the planner's costs and numbers of rows, and what it prefers by them: sizes of whole tables",
@@ -101,6 +105,35 @@ DECIDING = (
     "require_approval",
 )
 
+#: The other ways of ranking, with their parameters; what is asked without one ranks by overlap.
+_METHODS = {
+    "bm25": "{}",
+    "vector": '{"model": "probe", "vector": [1, 0.5]}',
+    "hybrid": '{"model": "probe", "vector": [1, 0.5], "depth": 5}',
+}
+
+#: A decision by each of them, and what it is made of.
+DECIDING_BY = {
+    f"{function} by {method}": call.format(f"p_method => '{method}', p_parameters => '{parameters}'")
+    for method, parameters in _METHODS.items()
+    for function, call in {
+        "search": "select * from rag_api.search(%(query)s, 9, {}, p_case_facts => %(case)s, p_why => true)",
+        "selection": "select * from rag_api.selection(%(query)s, %(case)s, 9, {})",
+        "decide": f"select * from rag_api.decide('{QUESTION}', %(query)s, %(case)s, 5, {{}})",
+        "record_packet": f"select rag_api.record_packet('{QUESTION}', %(query)s, %(case)s, 5, {{}})",
+    }.items()
+}
+
+#: What people look at, by each of them.
+SHOWN_BY = {
+    f"{function} by {method}": call.format(f"p_method => '{method}', p_parameters => '{parameters}'")
+    for method, parameters in _METHODS.items()
+    for function, call in {
+        "candidates": "select * from rag_api.candidates(%(query)s, %(case)s, 9, {})",
+        "explain": f"select * from rag_api.explain('{QUESTION}', %(query)s, %(case)s, 5, {{}})",
+    }.items()
+}
+
 Seen = dict[str, str]
 
 
@@ -120,6 +153,7 @@ class Actor:
     def act(self, times: int, *, declares: bool = True) -> None:
         """Do so many things, chosen at random; types of attributes are declared or not."""
         actions: list[Callable[[], None]] = [self.document, self.document, self.spans, self.withdrawal, self.contract]
+        actions += [self.embeddings, self.withdrawals]
         if self._tenant != "public":
             actions += [self.packet, self.packet, *([self.attribute] if declares else [])]
         for _ in range(times):
@@ -157,6 +191,17 @@ class Actor:
         withdrawal = ", rag_api.withdraw_version(%s, %s)" if withdrawn else ""
         gone = (document["id"], document["version"]) if withdrawn else ()
         self._call(0, "rag_api.load_documents(%s)" + withdrawal, json.dumps([document]), *gone)
+        if chosen.random() < 0.5:
+            self._embed("probe", {document["id"]: document["version"]})
+
+    def embeddings(self) -> None:
+        """Vectors of what is there: for the model that acme's queries use, or for another."""
+        self._embed(self._chosen.choice(["probe", "another"]), self._versions)
+
+    def _embed(self, model: str, versions: dict[Any, Any]) -> None:
+        vectors = [json.dumps([self._chosen.uniform(-1, 1), 0.5]) for _ in versions]
+        call = "rag_api.add_embeddings(%s, '1', %s::text[], %s::integer[], %s::integer[], %s::text[])"
+        self._call(0, call, model, [*versions], [*versions.values()], [0] * len(versions), vectors)
 
     def spans(self) -> None:
         """A quotation of a document that is there."""
@@ -166,6 +211,12 @@ class Actor:
 
     def withdrawal(self) -> None:
         self._call(0, "rag_api.withdraw_version(%s, %s)", *self._one_of_mine())
+
+    def withdrawals(self) -> None:
+        """Of all that is there, in one statement."""
+        names = sorted(self._versions)
+        every = "count(rag_api.withdraw_version(d, v)) from unnest(%s::text[], %s::integer[]) as t(d, v)"
+        self._call(0, every, names, [self._versions[name] for name in names])
 
     def contract(self) -> None:
         """Of the question that acme asks, or of another."""
@@ -209,6 +260,13 @@ class Actor:
         return row and row[0]
 
 
+def maintain(database: Database) -> None:
+    """What the owner runs from time to time: segments are put together, and whoever has a vector gets a bucket."""
+    with database.engine(SUPERUSER) as engine:
+        _maintenance.maintain(engine, least=2)
+        _maintain_embeddings.maintain_embeddings(engine, promote_above=0, demote_below=0)
+
+
 def add_ineligible(sessions: Sessions, chosen: random.Random) -> str:
     """Add a document of acme's or a public one that is visible and not eligible; why it is not."""
     tenant, known = chosen.choice([("acme", "HOLD-7"), ("public", "GW-241")])
@@ -246,7 +304,7 @@ def everything(sessions: Sessions) -> Iterator[tuple[str, str]]:
             who = f"{login} as {tenant}"
             for victim in victims:
                 values = wall.arguments(sessions.targets, victim)
-                for function, call in CALLS.items():
+                for function, call in (CALLS | DECIDING_BY | SHOWN_BY).items():
                     if login != "acme_reviewer" or function in _REVIEWING:
                         yield f"call: {who}: {function} for {victim}", _answer(cursor, call, values)
                 for table, insert in wall.INSERTS.items():
@@ -266,6 +324,14 @@ def _asked_of_the_server(cursor: Cursor) -> Iterator[tuple[str, str]]:
     yield "statistics: pg_stats", _answer(cursor, "select s::text from pg_stats s where schemaname ~ '^rag'")
     yield "statistics: extended", _answer(cursor, "select s::text from pg_stats_ext s where schemaname ~ '^rag'")
     yield "statistics: pg_statistic", _answer(cursor, "select s::text from pg_statistic s")
+    yield (
+        "bucket: side tables",
+        _answer(
+            cursor,
+            "select relname, relkind, reltuples, pg_total_relation_size(c.oid) from pg_class c"
+            " where relnamespace = 'rag_index'::regnamespace and relname ~ '^embedding_[1-9]'",
+        ),
+    )
     yield "size: database", _answer(cursor, "select pg_database_size(current_database())")
     yield "server: log", _answer(cursor, "select pg_current_wal_lsn()")
     yield "server: snapshot", _answer(cursor, "select pg_current_snapshot()")
@@ -296,8 +362,8 @@ def decisions(sessions: Sessions) -> Iterator[tuple[str, str]]:
     """What acme decides, and what is made of its decisions; also of a packet and a trace that stood before."""
     with sessions.look("acme_reader", "acme") as cursor:
         values = wall.arguments(sessions.targets, "acme")
-        for function in DECIDING:
-            yield f"call: {function}", _answer(cursor, CALLS[function], values)
+        for function, call in ({function: CALLS[function] for function in DECIDING} | DECIDING_BY).items():
+            yield f"call: {function}", _answer(cursor, call, values)
         again = f"(rag_api.record_packet('{QUESTION}', %(query)s, %(case)s, 5) ->> 'packet_id')::uuid"
         yield "call: record_trace", _answer(cursor, f"select rag_api.record_trace({again}, p_candidates => 0)", values)
 
@@ -375,6 +441,9 @@ def another_tenant(server: Server, template: Database, seed: str) -> Found:
         before = dict(everything(sessions))
         northwind = Actor(sessions, "northwind", chosen)
         northwind.act(chosen.randint(1, 12))
+        if chosen.random() < 0.5:
+            maintain(sessions.database)
+            northwind.did["maintain"] += 1
         _analyze(sessions.admin)
         found = _compared(before, dict(everything(sessions)), northwind.did)
         with sessions.look("acme_curator", "acme") as cursor:

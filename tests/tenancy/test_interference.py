@@ -44,3 +44,4 @@ def test_a_new_eligible_document_is_seen_by_what_is_compared(server: Server, wal
     """So would be one that is not eligible, if it mattered."""
     changed = interference.after_an_eligible_document(server, walled)
     assert {"call: decide", "call: selection", "call: evidence_changes", "call: record_trace"} <= changed
+    assert {"call: search by bm25", "call: decide by bm25", "call: selection by hybrid"} <= changed

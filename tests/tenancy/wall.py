@@ -600,12 +600,12 @@ class Sessions:
     """Connections to one database, by login; opened when they are first needed."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         self._stack = ExitStack()
         self._open: dict[str, Connection] = {}
 
     def __enter__(self) -> Self:
-        self.admin = self._stack.enter_context(self._database.connect(SUPERUSER, autocommit=True))
+        self.admin = self._stack.enter_context(self.database.connect(SUPERUSER, autocommit=True))
         for login, role in KEYS.items():
             names = (sql.Identifier(role), sql.Identifier(login))
             self.admin.execute(sql.SQL("grant {} to {}").format(*names))
@@ -619,7 +619,7 @@ class Sessions:
     def connection(self, login: str) -> Connection:
         """The login's connection."""
         if login not in self._open:
-            self._open[login] = self._stack.enter_context(self._database.connect(login))
+            self._open[login] = self._stack.enter_context(self.database.connect(login))
         return self._open[login]
 
     @contextmanager
