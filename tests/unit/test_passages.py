@@ -546,6 +546,7 @@ def large() -> str:
     return unit * (10 * 1024 * 1024 // len(unit.encode()))
 
 
+@pytest.mark.slow
 def test_the_largest_body_is_cut_like_any_other() -> None:
     body = large()
     check(body, cut(body), LIMIT)
