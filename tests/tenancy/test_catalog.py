@@ -340,7 +340,7 @@ def test_no_policy_is_for_everyone(catalog: Connection) -> None:
     assert not rows(catalog, "select polname::text from pg_policy where 0 = any (polroles)")
 
 
-@pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert")])
+@pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert"), ("w", "update")])
 def test_D04_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, command: str, privilege: str) -> None:
     """A fence is restrictive, for readers (all groups but the auditors are readers) and asks for the tenant."""
     assert not rows(
