@@ -359,6 +359,30 @@ create policy embedding_search on rag_index.embedding for select to rag_search
 create policy embedding_insert on rag_index.embedding for insert to rag_search
   with check (tenant = (select rag_auth.write_tenant()));
 
+-- Fences of rag_search, which is no reader: whatever is allowed besides, its functions find nothing of another tenant.
+create policy passage_fence_search on rag.passage as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy withdrawal_fence_search on rag.withdrawal as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy scope_fence_search on rag_index.scope as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
+create policy segment_fence_search on rag_index.segment as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy posting_fence_search on rag_index.posting as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy indexed_version_fence_search on rag_index.version as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy embedding_model_fence_search on rag.embedding_model as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy bucket_fence_search on rag_index.bucket as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy embedding_fence_search on rag_index.embedding as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy bucket_fence_insert on rag_index.bucket as restrictive for insert to rag_search
+  with check (tenant = (select rag_auth.write_tenant()));
+create policy embedding_fence_insert on rag_index.embedding as restrictive for insert to rag_search
+  with check (tenant = (select rag_auth.write_tenant()));
+
 -- Moving vectors between buckets (rag-sql maintain), which the installing login does as rag_owner.
 create policy bucket_admin_select on rag_index.bucket for select to rag_owner using (true);
 create policy bucket_admin_update on rag_index.bucket for update to rag_owner using (true);

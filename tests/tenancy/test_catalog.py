@@ -340,24 +340,29 @@ def test_no_policy_is_for_everyone(catalog: Connection) -> None:
     assert not rows(catalog, "select polname::text from pg_policy where 0 = any (polroles)")
 
 
-@pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert")])
-def test_D04_whatever_a_reader_may_do_to_a_table_is_fenced(catalog: Connection, command: str, privilege: str) -> None:
-    """A fence is restrictive, for readers (all groups but the auditors are readers) and asks for the tenant."""
+@pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert"), ("w", "update")])
+@pytest.mark.parametrize("fenced", ["rag_reader", "rag_search"])
+def test_D04_whatever_a_reader_may_do_to_a_table_is_fenced(
+    catalog: Connection, command: str, privilege: str, fenced: str
+) -> None:
+    """A fence is restrictive, for readers (all groups but the auditors are) or rag_search, and asks for the tenant."""
     assert not rows(
         catalog,
         "select c.oid::regclass::text from pg_class c where relrowsecurity and exists ("
-        "  select from pg_roles where rolname = any (%s) and pg_has_role(oid, 'rag_reader', 'usage')"
+        "  select from pg_roles where rolname = any (%s) and pg_has_role(oid, %s, 'usage')"
         "  and (has_table_privilege(oid, c.oid, %s) or has_any_column_privilege(oid, c.oid, %s))"
         " ) and not exists ("
         "  select from pg_policy where polrelid = c.oid and not polpermissive and polcmd::text = %s"
-        "  and polroles = array['rag_reader'::regrole::oid]"
+        "  and polroles = array[%s::regrole::oid]"
         "  and coalesce(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))"
         "   ~ 'rag_auth.(write_)?tenant'"
         " )",
         RUN_TIME,
+        fenced,
         privilege,
         privilege,
         command,
+        fenced,
     )
 
 

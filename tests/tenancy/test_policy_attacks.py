@@ -9,9 +9,10 @@ import psycopg
 import pytest
 
 from rag_sql._embedded import SUPERUSER
-from tests.conftest import Database
+from tests.conftest import Database, Server
 from tests.tenancy import wall
-from tests.tenancy.wall import CLAIMS, CONTENT, TABLES, Connection
+from tests.tenancy.conftest import Copy
+from tests.tenancy.wall import CLAIMS, CONTENT, TABLES, Connection, Sessions
 
 
 @pytest.fixture
@@ -221,3 +222,22 @@ def test_E23_no_row_of_northwinds_holds_one_of_acmes(northwind: Connection, cata
     for table in ("withdrawal", "span", "contract", "passage", "version"):
         catalog.execute(f"select from rag.{table} where tenant = 'acme' for update nowait".encode())
     catalog.rollback()
+
+
+def test_D04_whatever_is_allowed_besides_a_search_finds_nothing_of_acmes(copy: Copy, server: Server) -> None:
+    """The functions of rag_search are no readers: the tables of the index have fences of their own for them."""
+    database = copy()
+    searches = ("_stated_scopes", "_bm25_search", "_overlap_search", "_vector_search")
+
+    def seen() -> dict[str, list[Any]]:
+        with Sessions(database) as sessions, sessions.look("northwind_reader", "northwind") as cursor:
+            values = wall.arguments(sessions.targets, "acme")
+            return {name: cursor.execute(wall.CALLS[name].encode(), values).fetchall() for name in searches}
+
+    before = seen()
+    assert before["_stated_scopes"]
+    with database.connect(SUPERUSER) as superuser:
+        for table in (*wall.SIDE_TABLES, "rag.passage", "rag.withdrawal", "rag.embedding_model"):
+            superuser.execute(f"create policy wide on {table} for select to public using (true)".encode())
+    assert seen() == before
+    server.drop(database)
