@@ -312,6 +312,12 @@ create function rag_api.candidates(
 as $$
 #variable_conflict use_column
 begin
+  if p_method <> 'overlap' and not pg_has_role('rag_reader', 'usage') then
+    raise exception using
+      errcode = 'RS010',
+      message = format('who audits sees candidates by overlap, not by %s', p_method),
+      hint = 'Other methods rank what one tenant may use: ask as a reader of that tenant.';
+  end if;
   return query
   with found as materialized (
     select f.score, f.tenant, f.document_id, f.version, f.range_start

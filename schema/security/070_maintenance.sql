@@ -18,7 +18,7 @@ create policy posting_admin_delete on rag_index.posting for delete to rag_owner 
 create policy indexed_version_admin_select on rag_index.version for select to rag_owner using (true);
 create policy indexed_version_admin_update on rag_index.version for update to rag_owner using (true);
 
--- Which segments of a tenant and a language are due to be put together, and how many passages they have: where there are
+-- Which segments of a tenant and a language, of the past or not, are due to be put together, and how many passages they have: where there are
 -- p_segments or more. Smallest first, a segment goes with those before it unless it has more than twice as many passages as
 -- all of them, so that each passage is moved a few times only however often it is asked; one of which a quarter is not in use
 -- any more is due by itself. Segments have at most 262,144 passages.
@@ -31,7 +31,8 @@ create or replace function rag_index.due(
 begin atomic
   with measured as (
     select
-      s.tenant, s.language, s.segment_id, s.passages, coalesce(u.passages, 0) as unused
+      s.tenant, s.language, s.used_until <= statement_timestamp() as is_past, s.segment_id, s.passages,
+      coalesce(u.passages, 0) as unused
     from rag_index.segment s
     left join lateral (
       select sum(cardinality(v.range_ends)) as passages
@@ -39,17 +40,18 @@ begin atomic
       where v.tenant = s.tenant and v.segment_id = s.segment_id
         and (v.used_until < 'infinity' or v.effective_from > v.recorded_at)
         and v.used_until <= statement_timestamp()
+        and s.used_until > statement_timestamp()
     ) as u on true
-    where s.used_until > statement_timestamp() and s.passages < 200000
+    where s.passages < 200000
   ), ordered as (
     select
       m.*,
       coalesce(sum(m.passages) over w, 0) as smaller,
-      row_number() over (partition by m.tenant, m.language order by m.passages, m.segment_id) as n,
-      count(*) over (partition by m.tenant, m.language) as segments
+      row_number() over (partition by m.tenant, m.language, m.is_past order by m.passages, m.segment_id) as n,
+      count(*) over (partition by m.tenant, m.language, m.is_past) as segments
     from measured m
     window w as (
-      partition by m.tenant, m.language order by m.passages, m.segment_id rows between unbounded preceding and 1 preceding
+      partition by m.tenant, m.language, m.is_past order by m.passages, m.segment_id rows between unbounded preceding and 1 preceding
     )
   ), chosen as (
     select o.*
@@ -59,7 +61,7 @@ begin atomic
         -- It, or one that comes after it, goes with those before.
         o.segments >= p_segments and exists (
           select from ordered l
-          where l.tenant = o.tenant and l.language = o.language and l.n >= o.n and l.n > 1
+          where l.tenant = o.tenant and l.language = o.language and l.is_past = o.is_past and l.n >= o.n and l.n > 1
             and l.passages <= 2 * l.smaller and l.smaller + l.passages <= 262144
         )
         or o.unused * 4 >= o.passages
@@ -67,7 +69,7 @@ begin atomic
   )
   select c.tenant, c.language, array_agg(c.segment_id order by c.n), sum(c.passages)::bigint
   from chosen c
-  group by c.tenant, c.language;
+  group by c.tenant, c.language, c.is_past;
 end;
 revoke all on function rag_index.due from public;
 comment on function rag_index.due is 'Segments that are due to be put together, by tenant and language.';

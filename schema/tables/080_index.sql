@@ -64,7 +64,7 @@ alter table rag_index.posting
 comment on table rag_index.posting is 'Which passages of a segment a word occurs in.';
 comment on column rag_index.posting.passages is 'How many; the length of both lists.';
 comment on column rag_index.posting.ordinals is 'Their ordinals, ascending.';
-comment on column rag_index.posting.frequencies is 'How often the word occurs in each; null: once in each.';
+comment on column rag_index.posting.frequencies is 'How often the word occurs in each, counted to 255 in 16,000 characters; null: once in each.';
 comment on column rag_index.posting.most is 'The greatest frequency.';
 comment on column rag_index.posting.shortest is 'The length in words of the shortest of the passages.';
 

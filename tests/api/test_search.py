@@ -281,3 +281,27 @@ def test_a_load_that_does_not_end_holds_up_the_maintenance_of_its_own_tenant_alo
         connection.commit()
         assert _maintenance.maintain(engine, least=2).busy == 0
         assert _maintenance.due(engine, 2) == []
+
+
+def test_who_audits_is_told_that_candidates_come_by_overlap(store: Database) -> None:
+    embedded(store)
+    with store.connect("auditor") as connection:
+        assert connection.execute("select from rag_api.candidates('valve', '{}', 9)").rowcount == 5
+        with pytest.raises(psycopg.Error) as raised:
+            connection.execute("select from rag_api.candidates('valve', '{}', 9, p_method => 'bm25')")
+    assert raised.value.sqlstate == "RS010"
+
+
+def test_what_is_past_is_put_together_too(store: Database) -> None:
+    for version in range(1, 6):
+        with store.tenant("acme_curator") as acme:
+            acme.load_documents(
+                [{"id": f"D{number}", "version": version, "body": f"v{version}"} for number in range(3)]
+            )
+        with store.engine("postgres") as engine:
+            _maintenance.maintain(engine, least=2)
+    with store.connect("postgres") as superuser:
+        (segments,) = superuser.execute("select count(*) from rag_index.segment").fetchone() or (0,)
+    assert segments <= 3  # what is in use, and of the past two of unlike sizes at most, not four
+    with store.tenant("acme_reader") as acme:
+        assert [hit.version for hit in acme.search("v4 v5")] == [5, 5, 5]
