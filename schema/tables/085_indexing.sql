@@ -1,10 +1,11 @@
 -- Cutting and indexing: what happens in the statement that stores versions, and in the one that withdraws them.
 --
--- Both are definer functions of rag_recorder, because no role that loads may insert a passage or touch the index; the
+-- They are definer functions of rag_recorder, because no role that loads may insert a passage or touch the index; the
 -- policies let it write for the bound tenant alone.
 --
 -- Lock order: the tenant's row of rag_index.turn (one load after the other; whoever comes second sees what the first has
--- stored, so that each ends the use of the other's), then rows of rag_index.version by document and version.
+-- stored, so that each ends the use of the other's), then keys of versions, then rows of rag_index.version by document and
+-- version.
 
 grant create on schema rag to rag_recorder;
 grant usage on schema rag_index to rag_recorder;
@@ -58,21 +59,32 @@ $$;
 revoke all on function rag.end_uses from public;
 comment on function rag.end_uses is 'Derives from when on the versions of some documents are not in use any more.';
 
+-- Before anything is stored: who has stored a version and then waits would hold up whoever has the turn.
+create function rag.take_turn()
+  returns trigger
+  language plpgsql
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into rag_index.turn as t (tenant)
+  select w.tenant from (select rag_auth.write_tenant() as tenant) as w where w.tenant is not null
+  on conflict (tenant) do update set turns = t.turns + 1;
+  return null;
+end;
+$$;
+revoke all on function rag.take_turn from public;
+grant execute on function rag.take_turn to rag_owner;  -- who makes the triggers
+comment on function rag.take_turn is 'Trigger: waits until no other transaction stores versions or withdrawals of the bound tenant.';
+
 create function rag.end_withdrawn_uses()
   returns trigger
   language plpgsql
   security definer
   set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_withdrawn record;
 begin
-  for v_withdrawn in
-    select s.tenant, array_agg(distinct s.document_id) as document_ids from stored s group by s.tenant
-  loop
-    insert into rag_index.turn as t (tenant) values (v_withdrawn.tenant) on conflict (tenant) do update set turns = t.turns + 1;
-    perform rag.end_uses(v_withdrawn.tenant, v_withdrawn.document_ids);
-  end loop;
+  perform rag.end_uses(s.tenant, array_agg(distinct s.document_id)) from stored s group by s.tenant;
   return null;
 end;
 $$;
@@ -94,8 +106,6 @@ begin
   if v_tenant is null then
     return null;
   end if;
-  insert into rag_index.turn as t (tenant) values (v_tenant) on conflict (tenant) do update set turns = t.turns + 1;
-
   with piece as materialized (
     select
       q.*,
@@ -247,6 +257,12 @@ comment on function rag.cut_versions is 'Trigger: cuts new versions into passage
 set local role rag_owner;
 revoke create on schema rag from rag_recorder;
 
+create trigger version_takes_turn
+  before insert on rag.version
+  for each statement execute function rag.take_turn();
+create trigger withdrawal_takes_turn
+  before insert on rag.withdrawal
+  for each statement execute function rag.take_turn();
 create trigger version_is_cut
   after insert on rag.version
   referencing new table as stored

@@ -305,3 +305,21 @@ def test_what_is_past_is_put_together_too(store: Database) -> None:
     assert segments <= 3  # what is in use, and of the past two of unlike sizes at most, not four
     with store.tenant("acme_reader") as acme:
         assert [hit.version for hit in acme.search("v4 v5")] == [5, 5, 5]
+
+
+def test_who_waits_for_a_load_holds_up_nothing_that_it_loads_later(store: Database) -> None:
+    """One transaction loads X, another Y and waits; then the first loads Y too. Neither is a victim."""
+    load = "select status from rag_api.load_documents(%s)"
+    x, y = (json.dumps([{"id": name, "version": 1, "body": "alpha"}]) for name in "XY")
+    with store.connect("acme_curator") as one, store.connect("acme_curator") as two, ThreadPoolExecutor(1) as pool:
+        for connection in (one, two):
+            connection.execute("select rag_api.bind(p_tenant => 'acme')")
+        one.execute(load, [x])
+        second = pool.submit(two.execute, load, [y])
+        with store.connect("postgres", autocommit=True) as observer:
+            waits = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+            while observer.execute(waits, [two.info.backend_pid]).fetchone() != (True,):
+                assert not second.done()
+        assert one.execute(load, [y]).fetchone() == ("new",)
+        one.commit()
+        assert second.result().fetchone() == ("same",)

@@ -73,7 +73,10 @@ _TRIED = (
     "select rag_auth.purge_traces('northwind')",
 )
 #: What triggers write beside what is done.
-_WRITTEN = "select (select count(*) from rag.passage), (select count(*) from rag.trace_purge)"
+_WRITTEN = (
+    "select (select count(*) from rag.passage), (select count(*) from rag.trace_purge),"
+    " (select sum(turns) from rag_index.turn), (select count(*) from rag_index.version where used_until < 'infinity')"
+)
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,9 @@ def _tried(sessions: Sessions, table: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     values = wall.arguments(sessions.targets, "acme")
     with sessions.look(SUPERUSER, "acme") as cursor:
+        # What cuts and indexes writes for the bound tenant alone, whoever stores the version.
+        cursor.execute("insert into rag_auth.membership (login, tenant) values (session_user, 'acme')")
+        cursor.execute("savepoint attempt")
         for statement in (INSERTS[table], *(tried.format(table) for tried in _TRIED)):
             try:
                 cursor.execute(statement.encode(), values)

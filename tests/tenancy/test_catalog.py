@@ -28,6 +28,7 @@ DEFINERS = {
     ("rag_auth.required_tenant()", "rag_binder"),
     ("rag_auth.own_tenants()", "rag_binder"),
     ("rag.cut_versions()", "rag_recorder"),
+    ("rag.take_turn()", "rag_recorder"),
     ("rag.end_withdrawn_uses()", "rag_recorder"),
     (f"rag_api.record_packet(text,text,jsonb,integer,integer,{_INSTANT},{_INSTANT},text,jsonb)", "rag_recorder"),
     ("rag_api._stated_scopes()", "rag_search"),
