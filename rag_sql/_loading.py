@@ -23,7 +23,7 @@ from rag_sql.errors import FileRefused, RagSqlError, VersionConflict
 __all__ = ["LoadReport", "batches", "load", "load_files", "refusal", "refused_position"]
 
 #: A batch is one call of load_documents: large enough to be few, small enough to stay out of memory's way.
-_BATCH_DOCUMENTS = 20_000
+_BATCH_DOCUMENTS = 5000
 _BATCH_BYTES = 8 * 1024 * 1024
 
 #: Called with the bytes and the number of documents that are done; both are negative where work has to be done again.

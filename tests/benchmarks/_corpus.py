@@ -10,7 +10,6 @@ is bound, with nothing prepared (the product prepares nothing either).
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 import subprocess
@@ -23,8 +22,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from rag_sql import _admin
+from rag_sql import _admin, minilm
 from rag_sql._embedded import SUPERUSER
+from rag_sql.errors import EmbedderUnavailable
 from tests.conftest import Database
 
 VOCABULARY = 30_000
@@ -235,9 +235,11 @@ def add_embeddings(
 def packaged_model() -> Any | None:
     """The embedding model that ships in packages; None where the extra ``minilm`` is not installed."""
     try:
-        return importlib.import_module("rag_sql").minilm()
-    except ImportError:
+        model = minilm()
+        model.embed(["what loads the model"])
+    except EmbedderUnavailable:
         return None
+    return model
 
 
 def embed(database: Database, login: str, model: Any) -> None:

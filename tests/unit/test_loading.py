@@ -50,15 +50,15 @@ def test_a_file_of_many_documents_stands_alone_and_is_read_as_it_is_asked_for() 
     asked = []
 
     def documents() -> Iterator[FileDocument]:
-        for number in range(80000):
+        for number in range(20000):
             asked.append(number)
             yield entry(number)
 
     files = [*one_each([entry(300000)]), documents(), *one_each([entry(400000)])]
     groups = list(batches(files))
-    assert [[len(file.part.documents) for file in group] for group in groups] == [[1], [20000], [1]]
-    assert len(asked) == 20001
-    assert [len(part.documents) for part in groups[1][0].rest] == [20000, 20000, 20000]
+    assert [[len(file.part.documents) for file in group] for group in groups] == [[1], [5000], [1]]
+    assert len(asked) == 5001
+    assert [len(part.documents) for part in groups[1][0].rest] == [5000, 5000, 5000]
 
 
 def test_a_version_stands_once_in_a_batch_and_once_in_a_part() -> None:
