@@ -1,8 +1,9 @@
 """Binding: what a signature costs a statement, held against a grant.
 
-Two connections, one bound by a grant and one by a signature, run the same statement in turns. A statement proves the
-tenant for each policy that it meets and a decision is many statements, so that is timed too. A block is a transaction
-of the client's, from bind to commit, with one statement in it.
+One session of a login that has both proofs runs the same statement in turns by the one and by the other: two sessions
+differ by more than the proof, by where the system runs them. A statement proves the tenant for each policy that it meets
+and a decision is many statements, so that is timed too. A block is a transaction of the client's, from bind to commit,
+with one statement in it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 import psycopg
 
-from rag_sql import EvidenceStore, _files
+from rag_sql import EvidenceStore, _admin, _files
+from rag_sql._embedded import SUPERUSER
 from rag_sql._store import make_engine
 from tests.benchmarks._rows import Row, Scale, median
 from tests.conftest import CASE, QUERY, QUESTION, SEED, SERVICE_KEY, Database, Server, installed
@@ -43,28 +45,35 @@ def run(server: Server, scale: Scale) -> list[Row]:
 def measure(database: Database, repetitions: int) -> list[Row]:
     """Rows for each statement, and for a block of the client's."""
     rows: list[Row] = []
-    with database.connect("acme_reader") as granted, database.connect("service") as signed:
-        granted.execute("select rag_api.bind('acme')")
-        found = signed.execute("select login, backend_pid, begun_at from rag_api.transaction_identity()").fetchone()
+    with database.engine(SUPERUSER) as engine:
+        _admin.grant_tenant(engine, "acme", "service")
+    with database.connect("service") as connection:
+        found = connection.execute("select login, backend_pid, begun_at from rag_api.transaction_identity()").fetchone()
         assert found is not None
         login, backend_pid, begun_at = found
         assertion = SERVICE_KEY.sign(login, backend_pid, begun_at, "acme", "write")
-        signed.execute("select rag_api.bind(%s)", (assertion,))
         for what, (statement, values) in STATEMENTS.items():
             times = repetitions // 10 if what == "a decision" else repetitions
-            by_grant, by_signature = _in_turns(
-                times, *(_runs(connection, statement, values) for connection in (granted, signed))
-            )
+            asserting = [_asserts(connection, tenant) for tenant in ("acme", assertion)]
+            call = _runs(connection, statement, values)
+            by_grant, by_signature = _in_turns(times, *((first, call) for first in asserting))
             rows += _compare(what, by_grant, by_signature, asks=what == "a statement on one table")
-    engines = [make_engine(database.url(login), pool_size=1, max_overflow=0) for login in ("acme_reader", "service")]
-    blocks = [
-        _block(EvidenceStore(engine, tenant_key=key))
-        for engine, key in zip(engines, ("", str(SERVICE_KEY)), strict=True)
-    ]
-    rows += _compare("a block", *_in_turns(repetitions // 10, *blocks))
-    for engine in engines:
-        engine.dispose()
+    engine = make_engine(database.url("service"), pool_size=1, max_overflow=0)
+    blocks = [_block(EvidenceStore(engine, tenant_key=key)) for key in ("", str(SERVICE_KEY))]
+    rows += _compare("a block", *_in_turns(repetitions // 10, *((_nothing, block) for block in blocks)))
+    engine.dispose()
     return rows
+
+
+def _nothing() -> None:
+    """What comes before a block: it asserts by itself."""
+
+
+def _asserts(connection: psycopg.Connection[Any], assertion: str) -> Callable[[], object]:
+    def run() -> object:
+        return connection.execute("select set_config('rag.tenant', %s, true)", (assertion,), prepare=True).fetchall()
+
+    return run
 
 
 def _runs(connection: psycopg.Connection[Any], statement: str, values: tuple[Any, ...]) -> Callable[[], object]:
@@ -82,11 +91,12 @@ def _block(store: EvidenceStore) -> Callable[[], object]:
     return run
 
 
-def _in_turns(times: int, *calls: Callable[[], object]) -> tuple[float, ...]:
-    """Median seconds of each call, the calls taking turns."""
+def _in_turns(times: int, *calls: tuple[Callable[[], object], Callable[[], object]]) -> tuple[float, ...]:
+    """Median seconds of the second of each pair, the pairs taking turns; the first is not timed."""
     taken: list[list[float]] = [[] for _ in calls]
     for _ in range(times + 10):
-        for call, found in zip(calls, taken, strict=True):
+        for (first, call), found in zip(calls, taken, strict=True):
+            first()
             began = time.perf_counter()
             call()
             found.append(time.perf_counter() - began)
