@@ -1,9 +1,9 @@
 """Binding: what a signature costs a statement, held against a grant.
 
 One session of a login that has both proofs runs the same statement in turns by the one and by the other: two sessions
-differ by more than the proof, by where the system runs them. A statement proves the tenant for each policy that it meets
-and a decision is many statements, so that is timed too. A block is a transaction of the client's, from bind to commit,
-with one statement in it.
+differ by more than the proof, by where the system runs them. A statement proves the tenant for each policy that it
+meets and a decision is many statements, so that is timed too. A block is a transaction of the client's, from bind to
+commit, with one statement in it.
 """
 
 from __future__ import annotations
