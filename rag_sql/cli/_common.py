@@ -20,6 +20,7 @@ from rich.console import Console
 from sqlalchemy import event
 
 from rag_sql._local import LocalStore
+from rag_sql._minilm import minilm
 from rag_sql._models import Outcome
 from rag_sql._store import EvidenceStore, make_engine
 from rag_sql.errors import FileRefused, NoApproval, RagSqlError, Rejected, StaleApproval, UnsupportedQuestion
@@ -106,17 +107,22 @@ def case_of(values: list[str] | None) -> dict[str, str]:
     return case
 
 
-def parameters_of(values: list[str] | None) -> dict[str, Any] | None:
-    """Parameters of a ranking method: numbers where they read as such, else texts. None where none is given."""
-    if not values:
-        return None
+def parameters_of(values: list[str] | None, method: str | None, query: str) -> dict[str, Any] | None:
+    """Parameters of a ranking method: numbers where they read as such, else texts. None where none is given.
+
+    A method that needs the query's vector, and is given neither it nor a model, gets that of the packaged model.
+    """
     found: dict[str, Any] = {}
     for key, value in pairs(values, "--parameter"):
         try:
             found[key] = json.loads(value)
         except ValueError:
             found[key] = value
-    return found
+    if method in {"vector", "hybrid"} and found.keys().isdisjoint({"model", "vector"}):
+        embedder = minilm()
+        (vector,) = embedder.embed([query])
+        found |= {"model": embedder.name, "model_version": embedder.version, "vector": list(map(float, vector))}
+    return found or None
 
 
 P = ParamSpec("P")

@@ -68,7 +68,7 @@ def ask(
             k=k,
             contract_version=contract_version,
             method=method,
-            parameters=parameters_of(parameter),
+            parameters=parameters_of(parameter, method, query),
         )
     claims = draft(evidence) if evidence.covered else ()
     if as_json:
@@ -109,7 +109,7 @@ def explain(
             k=k,
             contract_version=contract_version,
             method=method,
-            parameters=parameters_of(parameter),
+            parameters=parameters_of(parameter, method, query),
         )
     print_json([asdict(row) for row in rows]) if as_json else _render.candidates(out, rows, limit)
 

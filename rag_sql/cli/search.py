@@ -43,5 +43,7 @@ def search(
 ) -> None:
     """Find the best passages that may be used, without deciding whether they are enough."""
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        hits = bound.search(query, k=k, method=method, parameters=parameters_of(parameter), case=case_of(case), why=why)
+        hits = bound.search(
+            query, k=k, method=method, parameters=parameters_of(parameter, method, query), case=case_of(case), why=why
+        )
     print_json([asdict(hit) for hit in hits]) if as_json else _render.hits(out, hits)

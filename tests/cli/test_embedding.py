@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rag_sql.cli import embeddings
+from rag_sql.cli import _common, embeddings
 from tests.api.test_embedding_passages import Wrong, more_pages
 from tests.cli.test_cli import in_json, rag_sql
-from tests.conftest import Database
+from tests.conftest import CASE, Database
 from tests.vectors import HashEmbedder
 
 
@@ -53,3 +53,22 @@ def test_a_reader_embeds_nothing(gateway: Database) -> None:
     result = rag_sql("embed", "-t", "acme", url=gateway.url("acme_reader"))
     assert result.returncode == 1
     assert "42501" in result.stderr
+
+
+@pytest.mark.parametrize("method", ["vector", "hybrid"])
+def test_a_search_by_meaning_takes_the_packaged_models_vector_of_the_words(
+    gateway: Database, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(_common, "minilm", HashEmbedder)
+    url = gateway.url("acme_curator")
+    assert rag_sql("embed", "-t", "acme", url=url).returncode == 0
+    with gateway.tenant("acme_reader") as acme:
+        (held,) = acme.search("audit", k=1, case=CASE)
+    words = held.text.strip()
+    arguments = ("search", words, "-t", "acme", "--method", method, "-c", "model=G2", "-c", "firmware=2.4.1", "--json")
+    found = in_json(rag_sql(*arguments, url=url))
+    assert (found[0]["document_id"], found[0]["text"]) == (held.document_id, held.text)
+    assert found[0]["vector_rank"] == (1 if method == "hybrid" else None)
+    other = rag_sql("search", "x", "-t", "acme", "--method", method, "--parameter", "model=mine", url=url)
+    assert other.returncode == 1
+    assert "needs a model and the vector" in other.stderr
