@@ -86,8 +86,9 @@ select
 
 _BUILD = """
 create table rag_index.{name} (like rag_index.embedding including storage) with (toast_tuple_target = 8160);
-insert into rag_index.{name} (bucket, tenant, model, model_version, document_id, version, range_start, embedding)
-  select {bucket}, tenant, model, model_version, document_id, version, range_start, embedding
+insert into rag_index.{name} (bucket, tenant, model, model_version, document_id, version, range_start, embedding,
+  recorded_at)
+  select {bucket}, tenant, model, model_version, document_id, version, range_start, embedding, recorded_at
   from rag_index.embedding
   where bucket = 0 and tenant = {tenant} and model = {model} and model_version = {model_version};
 alter table rag_index.{name}
@@ -106,8 +107,9 @@ alter table rag_index.{name} drop constraint {bound};
 
 # From bucket `was` to bucket `bucket`; what a first copy brought is left.
 _COPY = f"""
-insert into rag_index.embedding (bucket, tenant, model, model_version, document_id, version, range_start, embedding)
-select %(bucket)s, tenant, model, model_version, document_id, version, range_start, embedding
+insert into rag_index.embedding (bucket, tenant, model, model_version, document_id, version, range_start, embedding,
+  recorded_at)
+select %(bucket)s, tenant, model, model_version, document_id, version, range_start, embedding, recorded_at
 from rag_index.embedding e
 where bucket = %(was)s and {_WHERE} and not exists (
   select from rag_index.embedding n

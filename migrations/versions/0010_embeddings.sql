@@ -78,6 +78,7 @@ create table rag_index.embedding (
   version integer not null,
   range_start integer not null,
   embedding public.halfvec not null,
+  recorded_at timestamptz not null default now(),
 
   constraint embedding_key primary key (tenant, model, model_version, document_id, version, range_start, bucket)
 ) partition by list (bucket);
@@ -89,6 +90,7 @@ alter table rag_index.embedding
   alter column embedding set statistics 0;
 comment on table rag_index.embedding is 'Vectors of passages, by model, in buckets.';
 comment on column rag_index.embedding.bucket is 'What rag_index.bucket says; rows with another number are on their way out.';
+comment on column rag_index.embedding.recorded_at is 'When the vector was stored: what was decided before is decided again without it.';
 comment on column rag_index.embedding.embedding is 'The vector, of length 1, in half precision.';
 
 create table rag_index.embedding_0 partition of rag_index.embedding for values in (0) with (toast_tuple_target = 8160);

@@ -202,7 +202,7 @@ revoke all on function rag_api._unembedded from public;
 grant execute on function rag_api._unembedded to rag_reader;
 comment on function rag_api._unembedded is 'Private: places of passages of the bound tenant without a vector of a model; RS002, RS010.';
 
--- The K eligible passages of one tenant that are nearest to a vector, among those that have one of the model, in order:
+-- The K eligible passages of one tenant that are nearest to a vector, among those that had one of the model at p_known_at, in order:
 -- min(K, eligible with a vector) rows, always (law 1). The score is 1 + floor((2 - cosine distance) * 500,000): from 1 for the
 -- opposite direction to 1,000,001 for the same.
 --
@@ -272,7 +272,7 @@ begin
         from (
           select e.document_id, e.version, e.range_start, e.embedding operator(public.<=>) $1 as distance
           from rag_index.embedding e
-          where e.bucket = %s
+          where e.bucket = %s and e.recorded_at <= $7
           order by (e.embedding::public.halfvec(%s)) operator(public.<=>) $1
           limit %s
         ) as n
@@ -305,7 +305,7 @@ begin
         and v.segment_id = s.segment_id
         and ($8 or s.cuts is null or width_bucket(v.first_ordinal, s.cuts) %% 2 = 1)
       join rag_index.embedding e on e.tenant = v.tenant and e.document_id = v.document_id and e.version = v.version
-      where s.tenant = $3 and e.bucket = %s and e.tenant = $3 and e.model = $9 and e.model_version = $10
+      where s.tenant = $3 and e.bucket = %s and e.tenant = $3 and e.model = $9 and e.model_version = $10 and e.recorded_at <= $7
       order by score desc, e.document_id, e.version, e.range_start
       limit $2',
       coalesce(v_bucket, 0))

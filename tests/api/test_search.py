@@ -323,3 +323,22 @@ def test_who_waits_for_a_load_holds_up_nothing_that_it_loads_later(store: Databa
         assert one.execute(load, [y]).fetchone() == ("new",)
         one.commit()
         assert second.result().fetchone() == ("same",)
+
+
+@pytest.mark.parametrize("method", ["vector", "hybrid"])
+def test_what_was_decided_is_decided_again_without_the_vectors_that_came_later(store: Database, method: str) -> None:
+    embedded(store)
+    contract = {"case": [], "facts": [{"fact": "f", "propositions": [{"quote": "valve", "clauses": ["A valve."]}]}]}
+    asked: dict[str, Any] = {"query": "alike", "case": {}, "k": 9, "method": method}
+    asked["parameters"] = {"model": "hash", "vector": [1, 0]}
+    with store.tenant("acme_curator") as acme:
+        acme.add_contract("q", 1, contract)
+    with store.tenant("acme_reader") as acme:
+        before = acme.record_packet("q", **asked)
+    with store.connect("acme_curator") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        add(connection, {"D": [1.0, 0.0]})
+    with store.tenant("acme_reader") as acme:
+        assert acme.decide("q", **asked).digest != before.digest
+        times: dict[str, Any] = {"valid_at": before.request.valid_at, "known_at": before.request.known_at}
+        assert acme.decide("q", **asked, **times).preimage == before.preimage
