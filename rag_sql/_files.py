@@ -63,6 +63,8 @@ class Defaults:
         Added to what a file states; a file that states other values for one of these attributes is refused.
     passage_target, passage_limit : int
         Tokens that passages are filled to, and that none exceeds.
+    language : str
+        The text search configuration of files that state none; empty: the database's default.
     """
 
     id_prefix: str = ""
@@ -70,6 +72,7 @@ class Defaults:
     applies_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
     passage_target: int = TARGET
     passage_limit: int = LIMIT
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -434,6 +437,8 @@ def _finish(
 ) -> FileDocument:
     """Apply defaults, and check what only the client knows: which tenant is meant."""
     document.setdefault("version", defaults.version)
+    if defaults.language:
+        document.setdefault("language", defaults.language)
     stated = document.pop("tenant", tenant)
     if stated != tenant:
         raise FileRefused(

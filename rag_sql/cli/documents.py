@@ -51,6 +51,10 @@ def load(
         list[str] | None,
         typer.Option("--applies-to", metavar="KEY=VALUE", help="What the documents apply to; repeatable."),
     ] = None,
+    language: Annotated[
+        str,
+        typer.Option("--language", help="How words of files that state none are found: english, say; default simple."),
+    ] = "",
     passage_target: Annotated[
         int, typer.Option("--passage-target", min=1, help="Tokens (words, punctuation) to fill a passage to.")
     ] = TARGET,
@@ -79,6 +83,7 @@ def load(
         {key: sorted(set(values)) for key, values in attributes.items()},
         passage_target,
         passage_limit,
+        language,
     )
     files = _files.find_files(paths)
     report = LoadReport()

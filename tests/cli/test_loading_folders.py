@@ -172,3 +172,15 @@ def test_a_long_document_is_cut_into_passages_with_the_headings_above_them(store
 def test_a_limit_below_the_target_is_wrong_usage(store: Database, tmp_path: Path) -> None:
     ran = rag_sql("load", tmp_path, "--tenant", "acme", "--passage-limit", "9", url=store.url("acme_curator"))
     assert (ran.returncode, "is less than the target" in ran.stderr) == (2, True)
+
+
+def test_files_that_state_no_language_have_that_of_the_command_line(store: Database, tmp_path: Path) -> None:
+    (tmp_path / "plain.md").write_text("The valves were closing.")
+    (tmp_path / "stated.md").write_text("---\nlanguage: simple\n---\nThe valves were closing.")
+    url = store.url("acme_curator")
+    unknown = rag_sql("load", tmp_path / "plain.md", "-t", "acme", "--language", "klingon", url=url)
+    assert unknown.returncode == 1
+    assert "plain.md:1: language: must be a text search configuration" in unknown.stderr
+    assert rag_sql("load", tmp_path, "-t", "acme", "--language", "english", url=url).returncode == 0
+    found = in_json(rag_sql("search", "valve", "-t", "acme", "--json", url=url))
+    assert [hit["document_id"] for hit in found] == ["plain"]
