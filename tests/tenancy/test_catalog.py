@@ -341,6 +341,26 @@ def test_no_policy_is_for_everyone(catalog: Connection) -> None:
     assert not rows(catalog, "select polname::text from pg_policy where 0 = any (polroles)")
 
 
+def test_whoever_is_granted_a_table_is_let_through_by_a_policy_of_its_own(catalog: Connection) -> None:
+    """Functions of rag_search and rag_recorder fall silent where a policy is missing, and nobody is told."""
+    assert not rows(
+        catalog,
+        "select distinct c.oid::regclass::text, a.grantee::regrole::text, a.privilege_type from pg_class c"
+        " join pg_namespace n on n.oid = c.relnamespace"
+        " cross join lateral ("
+        "  select x.grantee, x.privilege_type from aclexplode(c.relacl) as x"
+        "  union select x.grantee, x.privilege_type from pg_attribute t, aclexplode(t.attacl) as x"
+        "  where t.attrelid = c.oid"
+        " ) as a"
+        " where n.nspname in ('rag', 'rag_auth', 'rag_index') and c.relrowsecurity and a.grantee <> c.relowner"
+        " and not exists ("
+        "  select from pg_policy p, unnest(p.polroles) as r where p.polrelid = c.oid and p.polpermissive"
+        "  and p.polcmd::text = case a.privilege_type"
+        "   when 'SELECT' then 'r' when 'INSERT' then 'a' when 'UPDATE' then 'w' end"
+        "  and pg_has_role(a.grantee, r, 'usage'))",
+    )
+
+
 @pytest.mark.parametrize(("command", "privilege"), [("r", "select"), ("a", "insert"), ("w", "update")])
 @pytest.mark.parametrize("fenced", ["rag_reader", "rag_search"])
 def test_D04_whatever_a_reader_may_do_to_a_table_is_fenced(
