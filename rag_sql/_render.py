@@ -240,9 +240,8 @@ def reason(candidate: Candidate) -> str:
         case "superseded":
             return f"superseded by version {candidate.effective_version}"
         case "attribute_differs" | "attribute_not_stated":
-            values = ", ".join(candidate.applies_to or ())
-            stated = f"the case is {candidate.case_value}" if candidate.case_value else "the case does not state it"
-            return f"{candidate.attribute}: applies to {values}, {stated}"
+            stated = "does not state it" if candidate.case_value is None else f"has {candidate.case_value}"
+            return f"applies to {candidate.attribute} {' or '.join(candidate.applies_to or ())}; the case {stated}"
         case other:
             return other
 
@@ -434,7 +433,7 @@ def demo(console: Console, result: DemoResult) -> None:
     for row in result.ranking:
         why = row["reason"] or ""
         if why == "attribute_differs":
-            why = f"{row['attribute']} {', '.join(row['applies_to'])}, the case is {row['case_value']}"
+            why = f"applies to {row['attribute']} {' or '.join(row['applies_to'])}; the case has {row['case_value']}"
         _row(
             table,
             row["position"],

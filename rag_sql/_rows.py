@@ -235,7 +235,7 @@ class AttributeRow:
     ----------
     tenant, attribute : str
     type : str
-        ``text``, ``number`` or ``flag``.
+        ``text``, ``number``, ``flag``, ``date``, ``version-pep440``, ``version-semver`` or ``version-numeric``.
     declared_by : str
         Whose declaration counts: the tenant itself, or ``public``.
     recorded_at, recorded_by : datetime, str

@@ -138,7 +138,7 @@ class Tenant(Embeddings, Traces):
         attribute : str
             A key of ``applies_to`` and of case facts.
         attribute_type : str
-            ``text``, ``number`` or ``flag``.
+            ``text``, ``number``, ``flag``, ``date``, ``version-pep440``, ``version-semver`` or ``version-numeric``.
 
         Raises
         ------

@@ -75,7 +75,8 @@ def search(
     rows = connection.execute(
         "select v.score, v.tenant, v.document_id, v.version, v.range_start"
         " from (select coalesce(array_agg(f.tenant), '{}') as tenants, coalesce(array_agg(f.scope_id), '{}') as scopes"
-        " from rag_api._fitting_scopes(%s, statement_timestamp()) as f) as f cross join lateral rag_api._vector_search("
+        " from rag_api._scopes(%s, statement_timestamp()) as f where f.applies) as f"
+        " cross join lateral rag_api._vector_search("
         "%s, %s, rag_api._vector(%s), %s, %s, f.tenants, f.scopes, coalesce(%s, statement_timestamp()),"
         " coalesce(%s, statement_timestamp()), false) as v",
         (case, model, version, json.dumps(list(vector)), k, exact, at, at),

@@ -27,7 +27,12 @@ __all__: list[str] = []
 @command(attribute_app, "set")
 def attribute_set(
     attribute: Annotated[str, typer.Argument(metavar="NAME", help="A key of applies_to and of case facts.")],
-    attribute_type: Annotated[str, typer.Argument(metavar="TYPE", help="text, number or flag.")],
+    attribute_type: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE", help="text, number, flag, date, version-pep440, version-semver or version-numeric."
+        ),
+    ],
     tenant: RequiredTenant,
     database_url: UrlOption = None,
     home: HomeOption = None,

@@ -72,7 +72,7 @@ begin
   loop
     raise notice using
       message = format('attribute "%s" was not declared: it is a text now', v_attribute),
-      hint = format('Declare what is a number or a flag: rag-sql attribute set %s number --tenant %s',
+      hint = format('Declare what is something else: rag-sql attribute set %s version-numeric --tenant %s',
         quote_ident(v_attribute), v_tenant);
   end loop;
 end;
@@ -105,11 +105,12 @@ begin
       message = format('%s is no name for an attribute', coalesce(to_json(p_attribute)::text, 'null')),
       hint = 'A name is a text of 1 to 200 bytes, without control characters or outer spaces.';
   end if;
-  if p_type is null or p_type not in ('text', 'number', 'flag') then
+  if p_type is null or p_type not in ('text', 'number', 'flag', 'date', 'version-pep440', 'version-semver', 'version-numeric')
+  then
     raise exception using
       errcode = 'RS010',
       message = format('%s is no type of an attribute', coalesce(to_json(p_type)::text, 'null')),
-      hint = 'The types are text, number and flag.';
+      hint = 'The types are text, number, flag, date, version-pep440, version-semver and version-numeric.';
   end if;
 
   select a.* into v_newest
@@ -127,7 +128,7 @@ begin
     cross join lateral jsonb_array_elements_text(v.applies_to -> p_attribute) as s(value)
     where v.tenant = v_tenant
       and v.applies_to ? p_attribute
-      and rag.canonical_value(p_type, s.value) is null
+      and rag.value_problem(p_type, s.value) is not null
   ), shown as (
     select m.document_id, m.version, m.value
     from misfit m
@@ -155,6 +156,6 @@ $$;
 revoke all on function rag_api.set_attribute from public;
 grant execute on function rag_api.set_attribute to rag_curator, rag_publisher;
 comment on function rag_api.set_attribute is
-  'Declares the type of an attribute (text, number, flag) for the bound tenant: new, changed or same. RS010, RS027.';
+  'Declares the type of an attribute for the bound tenant: new, changed or same. RS010, RS027.';
 
 reset role;

@@ -154,13 +154,13 @@ begin atomic
   select document_position, path, 'a version that applies to every value leaves the attribute out; * is no value'
     from attribute where jsonb_typeof(value) = 'array' and value ? '*'
   union all
-  select document_position, path, format('%s is no %s, as which the attribute is declared', to_json(s.value), t.type)
+  select document_position, path, rag.value_problem(t.type, s.value)
     from attribute a
     join rag_api._attribute_types(null) as t
       on t.tenant = coalesce((select rag_auth.tenant()), 'public') and t.attribute = a.key
     cross join jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
     cross join lateral (select v #>> '{}' as value) as s
-    where jsonb_typeof(v) = 'string' and rag.canonical_value(t.type, s.value) is null
+    where jsonb_typeof(v) = 'string' and rag.value_problem(t.type, s.value) is not null
   union all
   select document_position, 'spans', 'must be a list'
     from document where d ? 'spans' and jsonb_typeof(d -> 'spans') <> 'array'

@@ -255,7 +255,11 @@ begin
         where not p_content -> 'case' ? c.key
         union all
         select c.key, format('attribute "%s" must be a %s', c.key,
-          case c.type when 'text' then 'text of 1 to 200 bytes' when 'flag' then 'flag, true or false' else c.type end)
+          case c.type
+          when 'text' then 'text of 1 to 200 bytes' when 'flag' then 'flag, true or false' when 'date' then 'date, such as 2026-03-01'
+          when 'version-pep440' then 'version as PEP 440 has them' when 'version-semver' then 'version as Semantic Versioning has them'
+          when 'version-numeric' then 'version of numbers, such as 2.4.1' else c.type
+        end)
         from canonical c
         where c.value is null
       ) as problems

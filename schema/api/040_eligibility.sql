@@ -2,8 +2,8 @@
 -- and relevance knows nothing about it. It runs before any ranking (law 1).
 --
 -- A version is eligible when it is visible to the tenant (row-level security), current at the instant, and applicable:
--- for each attribute it names, the case states one of its values, compared as the attribute's type says. An attribute it
--- does not name applies to every case.
+-- for each attribute it names, the case states one of its values, or one in a range of its values, compared as the attribute's
+-- type says (tables/012_values). An attribute it does not name applies to every case.
 
 set local role rag_owner;
 grant create on schema rag_api to rag_search;
@@ -12,7 +12,7 @@ set local role rag_search;
 -- What the visible versions apply to, each combination of a tenant's once: few rows, even where versions are many. A definer
 -- function, because no run-time role may read the index; the policies of rag_search hold it to what the caller may see.
 create function rag_api._stated_scopes()
-  returns table (tenant text, scope_id uuid, applies_to jsonb)
+  returns table (tenant text, scope_id uuid, applies_to jsonb, attributes integer)
   language plpgsql
   stable
   parallel restricted
@@ -20,105 +20,183 @@ create function rag_api._stated_scopes()
   set search_path = pg_catalog, pg_temp
 as $$
 begin
-  return query select s.tenant, s.scope_id, s.applies_to from rag_index.scope s;
+  return query select s.tenant, s.scope_id, s.applies_to, s.attributes from rag_index.scope s;
 end;
 $$;
 revoke all on function rag_api._stated_scopes from public;
 grant execute on function rag_api._stated_scopes to rag_owner, rag_reader, rag_auditor;
 comment on function rag_api._stated_scopes is 'Private: the distinct applies_to of the versions that the caller may see.';
 
+-- Which attributes of which scopes some values fit: for each case (p_cases) the values of its attributes, by their keys, in the
+-- types in which a tenant's scopes are compared; all arrays are parallel. Read by key, so that what does not fit costs nothing.
+create function rag_api._fitting_attributes(
+  p_cases integer[],
+  p_tenants text[],
+  p_attributes text[],
+  p_types text[],
+  p_keys text[]
+)
+  returns table (case_number integer, tenant text, scope_id uuid, attributes text[])
+  language plpgsql
+  stable
+  parallel restricted
+  security definer
+  set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+  perform rag_auth.tenant();  -- an error where it is not proven, also where no row asks for it
+  return query
+  with stated as (
+    select * from unnest(p_cases, p_tenants, p_attributes, p_types, p_keys) as c(case_number, tenant, attribute, type, key)
+  )
+  select f.case_number, f.tenant, f.scope_id, array_agg(distinct f.attribute)
+  from (
+    -- Without an order a set of values is those values.
+    select c.case_number, v.tenant, v.scope_id, v.attribute
+    from stated c
+    join rag_index.scope_value v
+      on v.tenant = c.tenant and v.attribute = c.attribute and v.type = c.type and v.first_key = c.key collate "C"
+    where c.type in ('text', 'number', 'flag')
+    union all
+    select c.case_number, v.tenant, v.scope_id, v.attribute
+    from stated c
+    join rag_index.scope_value v
+      on v.tenant = c.tenant and v.attribute = c.attribute and v.type = c.type and v.first_key <= c.key collate "C"
+    where c.type not in ('text', 'number', 'flag') and (v.end_key is null or c.key collate "C" < v.end_key)
+  ) as f
+  group by f.case_number, f.tenant, f.scope_id;
+end;
+$$;
+revoke all on function rag_api._fitting_attributes from public;
+grant execute on function rag_api._fitting_attributes to rag_owner, rag_reader, rag_auditor;
+comment on function rag_api._fitting_attributes is 'Private: which attributes of which distinct applies_to fit the values of cases.';
+
 set local role rag_owner;
 revoke create on schema rag_api from rag_search;
 
--- Each distinct applies_to of the visible versions, compared with a case once: they are few even where versions are many.
--- One row compares its values as texts; beside it stands one (`is_typed`) for each tenant whose versions have an attribute
--- of it that they, or whoever asks, declare as something else: there values also match that are equal in the canonical form
--- of such a type (2.50 and 2.5). Who declares what can therefore make a version apply that would not; a value that is none
--- of a type equals none that is, and is no error: another's declaration must not stop anybody's decisions.
--- `applies` says whether a version with it applies; otherwise the first attribute in byte order that does not fit, the
--- version's values and the case's (null when the case does not state the attribute).
-create function rag_api._scopes(
-  p_case_facts jsonb,
+-- The types in which what a tenant's versions state of an attribute is compared, for each visible tenant: as a text, as the
+-- tenant declares it, and as whoever asks does (`is_asked`): who takes a firmware for a version must not miss a public exception that writes
+-- it as a text.
+create function rag_api._compared_types(
   p_known_at timestamptz
 )
-  returns table (
-    is_typed boolean,
-    tenant text,
-    applies_to jsonb,
-    applies boolean,
-    attribute text,
-    applies_to_values text[],
-    case_value text
-  )
+  returns table (tenant text, attribute text, type text, is_asked boolean)
   language sql
   stable
   parallel restricted
 begin atomic
   with declared as materialized (
     select t.tenant, t.attribute, t.type from rag_api._attribute_types(p_known_at) as t where t.type <> 'text'
-  ), typed as materialized (
-    select d.tenant, d.attribute, d.type from declared d
-    union
-    select o.tenant, d.attribute, d.type
-    from declared d
-    cross join rag.tenant o
-    where d.tenant = coalesce((select rag_auth.tenant()), 'public')
-  ), stated as materialized (
-    select s.tenant, s.applies_to from rag_api._stated_scopes() as s
-  ), scope as (
-    select distinct false as is_typed, null::text as tenant, s.applies_to from stated s
-    union all
-    select true, s.tenant, s.applies_to
-    from stated s
-    where exists (select from typed t where t.tenant = s.tenant and s.applies_to ? t.attribute)
   )
-  select d.is_typed, d.tenant, d.applies_to, m.attribute is null, m.attribute, m.applies_to_values, m.case_value
-  from scope d
-  left join lateral (
-    select
-      a.key as attribute,
-      array(select jsonb_array_elements_text(a.value)) as applies_to_values,
-      p_case_facts ->> a.key as case_value
-    from jsonb_each(d.applies_to) as a
-    where not coalesce(a.value ? (p_case_facts ->> a.key), false)
-      and not exists (
-        select
-        from typed t
-        cross join jsonb_array_elements_text(a.value) as x
-        where t.tenant = d.tenant
-          and t.attribute = a.key
-          and rag.canonical_value(t.type, x) = rag.canonical_value(t.type, p_case_facts ->> a.key)
-      )
-    order by a.key collate "C"
-    limit 1
-  ) as m on true;
+  select d.tenant, d.attribute, d.type, false from declared d where d.tenant <> coalesce((select rag_auth.tenant()), 'public')
+  union
+  select o.tenant, d.attribute, d.type, true
+  from declared d
+  cross join rag.tenant o
+  where d.tenant = coalesce((select rag_auth.tenant()), 'public');
 end;
-revoke all on function rag_api._scopes from public;
-grant execute on function rag_api._scopes to rag_reader, rag_auditor;
-comment on function rag_api._scopes is 'Private: each distinct applies_to, as texts and as typed by a tenant, and whether a case fits it.';
+revoke all on function rag_api._compared_types from public;
+grant execute on function rag_api._compared_types to rag_reader, rag_auditor;
+comment on function rag_api._compared_types is 'Private: the types, beside text, in which attributes of each visible tenant are compared.';
 
--- The scopes that fit a case: what a search of the index is given.
-create function rag_api._fitting_scopes(
-  p_case_facts jsonb,
+-- The key of what a case states, in a type. RS011 for a value that is none of the type that the attribute has for whoever asks
+-- (p_is_asked): it would fit nothing, and nobody would be told. In another's type such a value fits nothing and is no error:
+-- another's declaration must not stop anybody's decisions.
+create function rag_api._case_key(
+  p_attribute text,
+  p_type text,
+  p_value text,
+  p_is_asked boolean
+)
+  returns text
+  language plpgsql
+  immutable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_key constant text := rag.value_key(p_type, p_value);
+begin
+  if v_key is null and p_is_asked then
+    raise exception using
+      errcode = 'RS011',
+      message = format('the case states %s as attribute "%s", which is no %s', to_json(p_value), p_attribute, p_type);
+  end if;
+  return v_key;
+end;
+$$;
+revoke all on function rag_api._case_key from public;
+grant execute on function rag_api._case_key to rag_reader, rag_auditor;
+comment on function rag_api._case_key is 'Private: the key of what a case states, in a type; RS011.';
+
+-- Which attributes of which scopes fit each of some cases (an array of objects, attribute to value; numbered from 1). RS011.
+create function rag_api._fitting(
+  p_cases jsonb,
   p_known_at timestamptz
 )
-  returns table (tenant text, scope_id uuid)
+  returns table (case_number integer, tenant text, scope_id uuid, attributes text[])
   language sql
   stable
   parallel restricted
 begin atomic
-  with scope as materialized (
-    select s.is_typed, s.tenant, s.applies_to, s.applies from rag_api._scopes(p_case_facts, p_known_at) as s
+  with fact as materialized (
+    select c.i::integer as case_number, f.key as attribute, f.value
+    from jsonb_array_elements(p_cases) with ordinality as c(facts, i)
+    cross join jsonb_each_text(case when jsonb_typeof(c.facts) = 'object' then c.facts else '{}' end) as f
+    where f.value is not null
+  ), type as materialized (
+    select t.tenant, a.attribute, 'text' as type, false as is_asked
+    from rag.tenant t
+    cross join (select distinct f.attribute from fact f) as a
+    union all
+    select t.tenant, t.attribute, t.type, t.is_asked from rag_api._compared_types(p_known_at) as t
+  ), key as materialized (
+    -- Once for each value, however many cases and tenants have it.
+    select v.attribute, v.value, v.type, rag_api._case_key(v.attribute, v.type, v.value, v.is_asked) as key
+    from (
+      select f.attribute, f.value, t.type, bool_or(t.is_asked) as is_asked
+      from fact f
+      join type t on t.attribute = f.attribute
+      group by f.attribute, f.value, t.type
+    ) as v
+  ), argument as materialized (
+    select
+      array_agg(f.case_number) as cases, array_agg(t.tenant) as tenants, array_agg(f.attribute) as attributes,
+      array_agg(t.type) as types, array_agg(k.key) as keys
+    from fact f
+    join type t on t.attribute = f.attribute
+    join key k on k.attribute = f.attribute and k.value = f.value and k.type = t.type
+    where k.key is not null
   )
-  select g.tenant, g.scope_id
-  from rag_api._stated_scopes() as g
-  join scope s on s.applies_to = g.applies_to and not s.is_typed
-  left join scope t on t.applies_to = g.applies_to and t.is_typed and t.tenant = g.tenant
-  where coalesce(t.applies, s.applies);
+  select r.case_number, r.tenant, r.scope_id, r.attributes
+  from argument a
+  cross join lateral rag_api._fitting_attributes(a.cases, a.tenants, a.attributes, a.types, a.keys) as r;
 end;
-revoke all on function rag_api._fitting_scopes from public;
-grant execute on function rag_api._fitting_scopes to rag_reader;
-comment on function rag_api._fitting_scopes is 'Private: the distinct applies_to of each visible tenant that fit a case.';
+revoke all on function rag_api._fitting from public;
+grant execute on function rag_api._fitting to rag_reader, rag_auditor;
+comment on function rag_api._fitting is 'Private: which attributes of which distinct applies_to fit each of some cases.';
+
+-- Each distinct applies_to of a visible tenant, whether a case fits it, and which of its attributes fit. They are compared once,
+-- however many versions have them.
+create function rag_api._scopes(
+  p_case_facts jsonb,
+  p_known_at timestamptz
+)
+  returns table (tenant text, scope_id uuid, applies_to jsonb, applies boolean, fitting text[])
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select
+    s.tenant, s.scope_id, s.applies_to, s.attributes = coalesce(cardinality(f.attributes), 0), coalesce(f.attributes, '{}')
+  from rag_api._stated_scopes() as s
+  left join rag_api._fitting(jsonb_build_array(p_case_facts), p_known_at) as f
+    on f.tenant = s.tenant and f.scope_id = s.scope_id;
+end;
+revoke all on function rag_api._scopes from public;
+grant execute on function rag_api._scopes to rag_reader, rag_auditor;
+comment on function rag_api._scopes is 'Private: each distinct applies_to of each visible tenant, and whether a case fits it.';
 
 -- The versions that may be used for a case, said by the tables themselves. A decision asks the index, which a test holds to
 -- this.
@@ -132,14 +210,10 @@ create function rag_api.eligible(
   stable
   parallel restricted
 begin atomic
-  with scope as materialized (
-    select s.is_typed, s.tenant, s.applies_to, s.applies from rag_api._scopes(p_case_facts, p_known_at) as s
-  )
   select e.tenant, e.document_id, e.version
   from rag_api._effective_versions(p_valid_at, p_known_at) as e
-  join scope s on s.applies_to = e.applies_to and not s.is_typed
-  left join scope t on t.applies_to = e.applies_to and t.is_typed and t.tenant = e.tenant
-  where coalesce(t.applies, s.applies)
+  join rag_api._scopes(p_case_facts, p_known_at) as s on s.tenant = e.tenant and s.applies_to = e.applies_to
+  where s.applies
     and not exists (
       select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
       where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
@@ -149,9 +223,44 @@ revoke all on function rag_api.eligible from public;
 grant execute on function rag_api.eligible to rag_reader, rag_auditor;
 comment on function rag_api.eligible is 'The versions that may be used for a case.';
 
+-- The same for many cases at once (an array of objects, numbered from 1), such as each device of a fleet. RS011.
+create function rag_api.eligible_by_case(
+  p_cases jsonb,
+  p_valid_at timestamptz default null,
+  p_known_at timestamptz default null
+)
+  returns table (case_number integer, tenant text, document_id text, version integer)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  with scope as materialized (
+    select s.tenant, s.scope_id, s.applies_to, s.attributes from rag_api._stated_scopes() as s
+  ), fitting as (
+    select f.case_number, s.tenant, s.applies_to
+    from rag_api._fitting(p_cases, p_known_at) as f
+    join scope s on s.tenant = f.tenant and s.scope_id = f.scope_id and s.attributes = cardinality(f.attributes)
+    union all
+    select c.case_number, s.tenant, s.applies_to
+    from scope s
+    cross join generate_series(1, jsonb_array_length(p_cases)) as c(case_number)
+    where s.attributes = 0
+  )
+  select f.case_number, e.tenant, e.document_id, e.version
+  from rag_api._effective_versions(p_valid_at, p_known_at) as e
+  join fitting f on f.tenant = e.tenant and f.applies_to = e.applies_to
+  where not exists (
+    select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
+    where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
+  );
+end;
+revoke all on function rag_api.eligible_by_case from public;
+grant execute on function rag_api.eligible_by_case to rag_reader, rag_auditor;
+comment on function rag_api.eligible_by_case is 'The versions that may be used for each of many cases. RS011.';
+
 -- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
 --   superseded, scheduled, withdrawn   its status at the instant
---   attribute_differs                  the case has another value: attribute, both values
+--   attribute_differs                  the case has a value that the version does not name: attribute, both values
 --   attribute_not_stated               the version names an attribute that the case does not state
 create function rag_api.eligibility(
   p_case_facts jsonb,
@@ -174,34 +283,34 @@ create function rag_api.eligibility(
   parallel restricted
 begin atomic
   with scope as materialized (
-    select s.is_typed, s.tenant, s.applies_to, s.applies, s.attribute, s.applies_to_values, s.case_value
+    select s.tenant, s.applies_to, s.applies, m.attribute, m.applies_to_values, p_case_facts ->> m.attribute as case_value
     from rag_api._scopes(p_case_facts, p_known_at) as s
+    left join lateral (
+      -- The first that does not fit.
+      select a.key as attribute, array(select jsonb_array_elements_text(a.value)) as applies_to_values
+      from jsonb_each(s.applies_to) as a
+      where a.key <> all (s.fitting)
+      order by a.key collate "C"
+      limit 1
+    ) as m on true
   )
   select
     v.tenant,
     v.document_id,
     v.version,
-    v.status = 'current' and m.applies,
+    v.status = 'current' and s.applies,
     case
       when v.status <> 'current' then v.status
-      when m.applies then null
-      when m.case_value is null then 'attribute_not_stated'
+      when s.applies then null
+      when s.case_value is null then 'attribute_not_stated'
       else 'attribute_differs'
     end,
-    case when v.status = 'current' then m.attribute end,
-    case when v.status = 'current' then m.applies_to_values end,
-    case when v.status = 'current' then m.case_value end,
+    case when v.status = 'current' then s.attribute end,
+    case when v.status = 'current' then s.applies_to_values end,
+    case when v.status = 'current' then s.case_value end,
     v.effective_version
   from rag_api.version_status(p_valid_at, p_known_at) as v
-  join scope s on s.applies_to = v.applies_to and not s.is_typed
-  left join scope t on t.applies_to = v.applies_to and t.is_typed and t.tenant = v.tenant
-  cross join lateral (
-    select
-      coalesce(t.applies, s.applies) as applies,
-      case when t.is_typed then t.attribute else s.attribute end as attribute,
-      case when t.is_typed then t.applies_to_values else s.applies_to_values end as applies_to_values,
-      case when t.is_typed then t.case_value else s.case_value end as case_value
-  ) as m;
+  join scope s on s.tenant = v.tenant and s.applies_to = v.applies_to;
 end;
 revoke all on function rag_api.eligibility from public;
 grant execute on function rag_api.eligibility to rag_reader, rag_auditor;

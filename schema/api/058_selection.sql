@@ -108,7 +108,8 @@ begin
     return;
   end if;
   select coalesce(array_agg(f.tenant), '{}'), coalesce(array_agg(f.scope_id), '{}') into v_tenants, v_scope_ids
-  from rag_api._fitting_scopes(p_case_facts, p_known_at) as f;
+  from rag_api._scopes(p_case_facts, p_known_at) as f
+  where f.applies;
   if p_method = 'overlap' then
     return query
     select o.score, o.tenant, o.document_id, o.version, o.range_start, o.range_end, null::integer, null::integer,

@@ -88,6 +88,8 @@ begin
     -- Eligibility
     ('applies_to', 'attribute to list of values; an attribute that is not named applies to every case'),
     ('eligible', 'may be used for this case: visible, current at the instant, applicable'),
+    ('p_cases', 'cases, as a JSON array of objects of attributes to values'),
+    ('case_number', 'which of the cases, from 1'),
     ('reason', 'why not: superseded, scheduled, withdrawn, attribute_differs, attribute_not_stated; null when eligible'),
     ('global_ranking.reason', 'why not: other_tenant, superseded, scheduled, withdrawn, attribute_differs, attribute_not_stated'),
     ('attribute', 'first attribute that does not fit'),

@@ -308,6 +308,12 @@ create policy scope_search on rag_index.scope for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
 create policy scope_insert on rag_index.scope for insert to rag_recorder
   with check (tenant = (select rag_auth.write_tenant()));
+create policy scope_select on rag_index.scope for select to rag_recorder
+  using (tenant = (select rag_auth.write_tenant()));
+create policy scope_value_search on rag_index.scope_value for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
+create policy scope_value_insert on rag_index.scope_value for insert to rag_recorder
+  with check (tenant = (select rag_auth.write_tenant()));
 create policy segment_search on rag_index.segment for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy segment_insert on rag_index.segment for insert to rag_recorder
@@ -336,6 +342,10 @@ create policy indexed_version_insert on rag_index.version for insert to rag_reco
   with check (tenant = (select rag_auth.write_tenant()));
 create policy indexed_version_update on rag_index.version for update to rag_recorder
   using (tenant = (select rag_auth.write_tenant()));
+create policy scope_fence_select on rag_index.scope as restrictive for select to rag_reader
+  using (tenant = (select rag_auth.write_tenant()));
+create policy scope_value_fence_insert on rag_index.scope_value as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
 create policy scope_fence_insert on rag_index.scope as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.write_tenant()));
 create policy segment_fence_insert on rag_index.segment as restrictive for insert to rag_reader
@@ -365,6 +375,8 @@ create policy passage_fence_search on rag.passage as restrictive for select to r
 create policy withdrawal_fence_search on rag.withdrawal as restrictive for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy scope_fence_search on rag_index.scope as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
+create policy scope_value_fence_search on rag_index.scope_value as restrictive for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
 create policy segment_fence_search on rag_index.segment as restrictive for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));

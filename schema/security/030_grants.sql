@@ -37,7 +37,10 @@ grant insert (tenant, model, model_version, dimension)
 
 grant insert (tenant, document_id, version, range_start, range_end, heading_path, tokens, text, text_sha256, words)
   on rag.passage to rag_recorder;
-grant insert (tenant, scope_id, applies_to) on rag_index.scope to rag_recorder;
+grant insert (tenant, scope_id, applies_to, attributes) on rag_index.scope to rag_recorder;
+grant insert (tenant, attribute, type, first_key, end_key, scope_id) on rag_index.scope_value to rag_recorder;
+-- A type that is declared is a type of what is stored already.
+grant select (tenant, scope_id, applies_to) on rag_index.scope to rag_recorder;
 grant insert (
   tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from
 ) on rag_index.segment to rag_recorder;
@@ -50,7 +53,7 @@ grant insert (tenant) on rag_index.turn to rag_recorder;
 grant select, update (used_until) on rag_index.version to rag_recorder;
 grant select, update (turns) on rag_index.turn to rag_recorder;
 
-grant select on rag_index.scope, rag_index.segment, rag_index.posting, rag_index.version to rag_search;
+grant select on rag_index.scope, rag_index.scope_value, rag_index.segment, rag_index.posting, rag_index.version to rag_search;
 grant select (tenant, document_id, version, range_start, range_end, words) on rag.passage to rag_search;
 grant select (tenant, document_id, version, withdrawn_from, recorded_at) on rag.withdrawal to rag_search;
 

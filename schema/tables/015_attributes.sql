@@ -1,31 +1,11 @@
 -- Attributes: the types of what versions apply to and of the facts of a case.
 --
--- An attribute has a type by declaration: `text`, `number` or `flag`. A tenant's own declaration counts for its
--- documents and cases, else the one of public, else the attribute is a text (rag_api.attribute). A declaration is never
--- changed: the newest counts, so that what was decided under an earlier one can be decided again.
+-- An attribute has a type (012_values.sql) by declaration. A tenant's own declaration counts for its documents and cases, else
+-- the one of public, else the attribute is a text (rag_api.attribute). A declaration is never changed: the newest counts, so
+-- that what was decided under an earlier one can be decided again.
 --
--- What a document or a case says is stored as it was said; values are compared as texts, and in the canonical form of the
--- type where the document's tenant or the asking one declares one.
-
--- A value in the canonical form of its type, in which equal values are equal texts: a number without superfluous zeros
--- (2.50 and 02.5 are 2.5, -0 is 0), a flag as it is. Null for a value that is none of its type.
-create function rag.canonical_value(
-  p_type text,
-  p_value text
-)
-  returns text
-  language sql
-  immutable
-  parallel safe
-return case p_type
-  when 'text' then p_value
-  when 'number' then case when p_value ~ '^-?[0-9]{1,100}(\.[0-9]{1,100})?$' then trim_scale(p_value::numeric)::text end
-  when 'flag' then case when p_value in ('true', 'false') then p_value end
-end;
-revoke all on function rag.canonical_value from public;
-grant execute on function rag.canonical_value to rag_reader, rag_auditor;
-comment on function rag.canonical_value is
-  'A value in the canonical form of its type (text, number, flag); null when it is none.';
+-- What a document says is stored as it was said; values are compared as texts, and as the type says where the document's
+-- tenant or the asking one declares one.
 
 create table rag.attribute (
   tenant text collate "C" not null,
@@ -37,7 +17,9 @@ create table rag.attribute (
 
   constraint attribute_key primary key (tenant, attribute, declaration_number),
   constraint attribute_tenant_exists foreign key (tenant) references rag.tenant (tenant),
-  constraint attribute_type_is_known check (type in ('text', 'number', 'flag')),
+  constraint attribute_type_is_known check (
+    type in ('text', 'number', 'flag', 'date', 'version-pep440', 'version-semver', 'version-numeric')
+  ),
   constraint attribute_declaration_number_is_positive check (declaration_number > 0),
   constraint attribute_fits check (octet_length(attribute) between 1 and 200),
   constraint attribute_is_printable check (attribute !~ '[[:cntrl:]]' and attribute = btrim(attribute))
@@ -73,4 +55,4 @@ create trigger attribute_is_append_only
   for each statement execute function rag.refuse_change();
 comment on table rag.attribute is 'Declarations of the types of attributes; the newest of a tenant counts.';
 comment on column rag.attribute.declaration_number is 'From 1 for each attribute of a tenant; the greatest counts. Derived.';
-comment on column rag.attribute.type is 'text, number or flag.';
+comment on column rag.attribute.type is 'text, number, flag, date, version-pep440, version-semver or version-numeric.';

@@ -15,11 +15,30 @@ create table rag_index.scope (
   tenant text collate "C" not null,
   scope_id uuid not null,
   applies_to jsonb not null,
+  attributes integer not null,
 
   constraint scope_key primary key (tenant, scope_id)
 );
 comment on table rag_index.scope is 'Distinct applies_to of a tenant''s versions.';
 comment on column rag_index.scope.scope_id is 'The first half of the SHA-256 of applies_to as text.';
+comment on column rag_index.scope.attributes is 'How many attributes it names.';
+
+-- The values of each attribute of a scope as ranges of keys (tables/012_values), in each type that somebody who may ask for it can
+-- have declared: as a text, as the tenant declares it; what public states in every type that it has values of. So a case is
+-- compared with a scope by reading what fits it, and a type that is declared later changes nothing that is stored here.
+create table rag_index.scope_value (
+  tenant text collate "C" not null,
+  attribute text collate "C" not null,
+  type text collate "C" not null,
+  first_key text collate "C" not null,
+  end_key text collate "C",
+  scope_id uuid not null,
+
+  constraint scope_value_key primary key (tenant, attribute, type, first_key, scope_id)
+);
+comment on table rag_index.scope_value is 'What values of an attribute a scope names, as ranges of keys, for each type of the attribute.';
+comment on column rag_index.scope_value.first_key is 'Key of the first value of the range.';
+comment on column rag_index.scope_value.end_key is 'Key of the first value after the range; null: it has no end.';
 
 create table rag_index.segment (
   tenant text collate "C" not null,
@@ -105,6 +124,8 @@ alter table rag_index.turn force row level security;
 
 alter table rag_index.scope enable row level security;
 alter table rag_index.scope force row level security;
+alter table rag_index.scope_value enable row level security;
+alter table rag_index.scope_value force row level security;
 alter table rag_index.segment enable row level security;
 alter table rag_index.segment force row level security;
 alter table rag_index.posting enable row level security;
@@ -112,6 +133,11 @@ alter table rag_index.posting force row level security;
 alter table rag_index.version enable row level security;
 alter table rag_index.version force row level security;
 alter table rag_index.scope alter column applies_to set statistics 0;
+alter table rag_index.scope_value
+  alter column attribute set statistics 0,
+  alter column type set statistics 0,
+  alter column first_key set statistics 0,
+  alter column end_key set statistics 0;
 alter table rag_index.segment
   alter column lengths set statistics 0,
   alter column scope_ids set statistics 0,

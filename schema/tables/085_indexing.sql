@@ -9,7 +9,8 @@
 
 grant create on schema rag to rag_recorder;
 grant usage on schema rag_index to rag_recorder;
-grant execute on function rag.pieces to rag_recorder;
+grant execute on function rag.pieces, rag.value_ranges, rag.value_clauses, rag.clause_bounds, rag.value_key, rag.numbers_key,
+  rag.canonical_value, rag.version_parts to rag_recorder;
 set local role rag_recorder;
 
 -- From when on the versions of some documents are not in use any more, for a question of that instant: from the first
@@ -75,7 +76,8 @@ end;
 $$;
 revoke all on function rag.take_turn from public;
 grant execute on function rag.take_turn to rag_owner;  -- who makes the triggers
-comment on function rag.take_turn is 'Trigger: waits until no other transaction stores versions or withdrawals of the bound tenant.';
+comment on function rag.take_turn is
+  'Trigger: waits until no other transaction stores versions, withdrawals or types of attributes of the bound tenant.';
 
 create function rag.end_withdrawn_uses()
   returns trigger
@@ -91,6 +93,28 @@ $$;
 revoke all on function rag.end_withdrawn_uses from public;
 grant execute on function rag.end_withdrawn_uses to rag_owner;  -- who makes the trigger
 comment on function rag.end_withdrawn_uses is 'Trigger: ends the use of withdrawn versions in the index.';
+
+-- A new type of an attribute: what the tenant's versions state of it is read in that type too.
+create function rag.index_values()
+  returns trigger
+  language plpgsql
+  security definer
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into rag_index.scope_value (tenant, attribute, type, first_key, end_key, scope_id)
+  select s.tenant, d.attribute, d.type, r.first_key, r.end_key, s.scope_id
+  from stored d
+  join rag_index.scope s on s.tenant = d.tenant and s.applies_to ? d.attribute
+  cross join lateral rag.value_ranges(d.type, array(select jsonb_array_elements_text(s.applies_to -> d.attribute))) as r
+  where d.type <> 'text'
+  on conflict do nothing;
+  return null;
+end;
+$$;
+revoke all on function rag.index_values from public;
+grant execute on function rag.index_values to rag_owner;  -- who makes the trigger
+comment on function rag.index_values is 'Trigger: indexes what versions state of an attribute in a type that it is declared to have.';
 
 -- Cuts the versions that a statement has stored, and indexes the passages: a segment for each language.
 create function rag.cut_versions()
@@ -144,11 +168,32 @@ begin
       case when not p.is_whole then p.text end, p.text_sha256, rag.word_vector(p.text)
     from piece p
   ), scope as (
-    insert into rag_index.scope (tenant, scope_id, applies_to)
-    select distinct v_tenant, p.scope_id, p.applies_to
-    from piece p
-    order by p.scope_id
+    insert into rag_index.scope (tenant, scope_id, applies_to, attributes)
+    select v_tenant, d.scope_id, d.applies_to, (select count(*) from jsonb_object_keys(d.applies_to))
+    from (select distinct p.scope_id, p.applies_to from piece p) as d
+    order by d.scope_id
     on conflict do nothing
+    returning scope_id, applies_to
+  ), scope_value as (
+    insert into rag_index.scope_value (tenant, attribute, type, first_key, end_key, scope_id)
+    select v_tenant, a.key, t.type, r.first_key, r.end_key, s.scope_id
+    from scope s
+    cross join lateral jsonb_each(s.applies_to) as a
+    cross join lateral (
+      select 'text' as type
+      union
+      select unnest(case v_tenant
+        when 'public' then array['number', 'flag', 'date', 'version-pep440', 'version-semver', 'version-numeric']
+        else array(
+          select d.type
+          from rag.attribute d
+          where d.tenant in (v_tenant, 'public') and d.attribute = a.key
+          order by d.tenant = 'public', d.declaration_number desc
+          limit 1
+        )
+      end)
+    ) as t
+    cross join lateral rag.value_ranges(t.type, array(select jsonb_array_elements_text(a.value))) as r
   ), segment as materialized (
     select p.language, gen_random_uuid() as segment_id from piece p group by p.language
   ), vector as materialized (
@@ -263,6 +308,13 @@ create trigger version_takes_turn
 create trigger withdrawal_takes_turn
   before insert on rag.withdrawal
   for each statement execute function rag.take_turn();
+create trigger attribute_takes_turn
+  before insert on rag.attribute
+  for each statement execute function rag.take_turn();
+create trigger attribute_is_indexed
+  after insert on rag.attribute
+  referencing new table as stored
+  for each statement execute function rag.index_values();
 create trigger version_is_cut
   after insert on rag.version
   referencing new table as stored

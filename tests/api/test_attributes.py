@@ -75,7 +75,7 @@ def test_an_attribute_nobody_declared_becomes_a_text_with_a_notice_once(store: D
     (notice,) = said
     assert notice == (
         'attribute "m" was not declared: it is a text now'
-        " / Declare what is a number or a flag: rag-sql attribute set m number --tenant acme"
+        " / Declare what is something else: rag-sql attribute set m version-numeric --tenant acme"
     )
     assert not notices(
         store, "acme_curator", "acme", load, '[{"id": "B", "version": 1, "body": "x", "applies_to": {"m": ["2"]}}]'

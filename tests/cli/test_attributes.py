@@ -30,7 +30,7 @@ def test_a_load_says_which_attributes_were_not_declared(store: Database, tmp_pat
     first = rag_sql(*arguments, url=store.url("acme_curator"))
     assert first.returncode == 0
     assert first.stderr.splitlines()[0] == 'notice: attribute "model" was not declared: it is a text now'
-    assert "rag-sql attribute set model number --tenant acme" in first.stderr
+    assert "rag-sql attribute set model version-numeric --tenant acme" in first.stderr
     assert not rag_sql(*arguments, url=store.url("acme_curator")).stderr
 
 

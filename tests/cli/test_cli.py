@@ -165,7 +165,7 @@ def test_from_an_empty_database_to_an_approval_that_dies(server: Server, tmp_pat
         assert answer.returncode == 0
         assert "please send us a diagnostic export" in answer.stdout
         explained = rag_sql("explain", *ASK, "--k", "2", "--tenant", "acme", url=desk)
-        assert "firmware: applies to 2.4.0, the case is 2.4.1" in explained.stdout
+        assert "applies to firmware 2.4.0; the case has 2.4.1" in explained.stdout
 
         packet_id = in_json(rag_sql("ask", *ASK, "--k", "2", "-t", "acme", "--record", "--json", url=desk))["packet_id"]
         document = tmp_path / "packet.json"

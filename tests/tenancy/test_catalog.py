@@ -30,8 +30,10 @@ DEFINERS = {
     ("rag.cut_versions()", "rag_recorder"),
     ("rag.take_turn()", "rag_recorder"),
     ("rag.end_withdrawn_uses()", "rag_recorder"),
+    ("rag.index_values()", "rag_recorder"),
     (f"rag_api.record_packet(text,text,jsonb,integer,integer,{_INSTANT},{_INSTANT},text,jsonb)", "rag_recorder"),
     ("rag_api._stated_scopes()", "rag_search"),
+    ("rag_api._fitting_attributes(integer[],text[],text[],text[],text[])", "rag_search"),
     ("rag_api._store_embeddings(text,text,text[],integer[],integer[],halfvec[])", "rag_search"),
     ("rag_api._unembedded(text,text,integer)", "rag_search"),
     (
@@ -140,7 +142,8 @@ INSERTABLE = {
     ),
     ("rag.trace_verdict", "rag_recorder"): "checks range_end range_start tenant trace_id verdict",
     ("rag.trace_time", "rag_recorder"): "stage tenant took trace_id",
-    ("rag_index.scope", "rag_recorder"): "applies_to scope_id tenant",
+    ("rag_index.scope", "rag_recorder"): "applies_to attributes scope_id tenant",
+    ("rag_index.scope_value", "rag_recorder"): "attribute end_key first_key scope_id tenant type",
     ("rag_index.segment", "rag_recorder"): (
         "language lengths passages recorded_last scope_ids scope_starts segment_id tenant used_from"
     ),
@@ -434,7 +437,7 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
         "trace_time",
         "trace_purge",
     }
-    index = {"scope", "segment", "posting", "version", "turn", "bucket", "embedding"}
+    index = {"scope", "scope_value", "segment", "posting", "version", "turn", "bucket", "embedding"}
     assert asked == (
         {(True, f"rag.{table}") for table in evidence}
         | {(False, f"rag.{table}") for table in records}

@@ -219,7 +219,12 @@ INSERTS: dict[str, LiteralString] = {
 INSERTS |= {
     "rag_index.turn": "insert into rag_index.turn (tenant) values (%(tenant)s) on conflict do nothing",
     "rag_index.scope": (
-        "insert into rag_index.scope (tenant, scope_id, applies_to) values (%(tenant)s, gen_random_uuid(), '{}')"
+        "insert into rag_index.scope (tenant, scope_id, applies_to, attributes)"
+        " values (%(tenant)s, gen_random_uuid(), '{}', 0)"
+    ),
+    "rag_index.scope_value": (
+        "insert into rag_index.scope_value (tenant, attribute, type, first_key, scope_id)"
+        " values (%(tenant)s, 'x', 'text', 'x', gen_random_uuid())"
     ),
     "rag_index.segment": (
         "insert into rag_index.segment"
@@ -259,6 +264,7 @@ CALLS: dict[str, str] = {
     "_bucket": "select rag_api._bucket(%(tenant)s, 'probe', '1')",
     "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
+    "_case_key": "select rag_api._case_key('m', 'text', 'x', true)",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
     "_check_request": "select rag_api._check_request(%(query)s, 5)",
     "_context": "select * from rag_api._context(%(tenant)s, %(packet_id)s, 1000, 1)",
@@ -267,7 +273,15 @@ CALLS: dict[str, str] = {
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_eligible_segments": f"select * from rag_api._eligible_segments({_SCOPES}, true)",
-    "_fitting_scopes": "select * from rag_api._fitting_scopes('{}', null)",
+    "_fitting": (
+        "select * from rag_api._fitting("
+        " jsonb_build_array(jsonb_build_object('acme-secret', 1, 'northwind-secret', 1, 'model', 'G2')), null)"
+    ),
+    "_fitting_attributes": (
+        "select * from rag_api._fitting_attributes('{1,1,1}', '{acme,northwind,public}',"
+        " '{acme-secret,northwind-secret,model}', '{text,number,text}', '{1,1,G2}')"
+    ),
+    "_compared_types": "select * from rag_api._compared_types(null)",
     "_is_name": "select rag_api._is_name('\"x\"')",
     "_kept": "select rag_api._kept(%(packet_id)s)",
     "_missing_in_context": f"select rag_api._missing_in_context(%(tenant)s, %(packet_id)s, {_SELECTION})",
@@ -327,6 +341,7 @@ CALLS: dict[str, str] = {
     "diagnose_trace": f"select * from rag_api.diagnose_trace(%(trace_id)s, {_SELECTION})",
     "draft_preimage": "select rag_api.draft_preimage(%(claims)s)",
     "eligibility": "select * from rag_api.eligibility(%(case)s)",
+    "eligible_by_case": "select * from rag_api.eligible_by_case(jsonb_build_array(%(case)s::jsonb, '{}'::jsonb))",
     "eligible": "select * from rag_api.eligible(%(case)s)",
     "evidence_changes": "select * from rag_api.evidence_changes(%(packet_id)s)",
     "evidence_preimage": f"select rag_api.evidence_preimage({_CONTRACT}, '{{}}', {_SELECTION})",
@@ -361,6 +376,7 @@ RETENTION = {"acme": None, "northwind": "1 us"}
 PURE = {
     "_added_span_problems",
     "_bm25_part",
+    "_case_key",
     "_ranking_parameters",
     "_request_parameters",
     "_check_claims",
@@ -501,7 +517,8 @@ def prepare(database: Database) -> None:
                 " jsonb_build_object('id', %(t)s || '-document', 'version', 1, 'title', %(t)s, 'source', %(t)s,"
                 "  'body', 'Gateway ' || %(t)s, 'spans', jsonb_build_array(jsonb_build_object("
                 "   'id', %(t)s, 'fact', 'known-issue', 'quote', 'Gateway ' || %(t)s))),"
-                " jsonb_build_object('id', %(t)s || '-withdrawn', 'version', 1, 'body', %(t)s)))",
+                " jsonb_build_object('id', %(t)s || '-withdrawn', 'version', 1, 'body', %(t)s,"
+                "  'applies_to', jsonb_build_object(%(t)s, jsonb_build_array('1')))))",
                 values,
             )
             cursor.execute("select rag_api.set_attribute(%(t)s, 'number')", values)
