@@ -20,6 +20,9 @@ declare
   v_found text[];
   v_plain constant text := '(^|[.])0+(?=[0-9])';  -- a zero before a digit, at the beginning of a number
 begin
+  if p_scheme in ('version-pep440', 'version-numeric') and p_version ~ '^[0-9]+(\.[0-9]+)*$' then
+    return array['0', regexp_replace(regexp_replace(p_version, v_plain, '\1', 'g'), '(\.0)+$', '')];
+  end if;
   case p_scheme
     when 'version-pep440' then
       v_found := regexp_match(lower(p_version), '^\s*v?'
@@ -46,10 +49,6 @@ begin
         '(?:-((?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?'
         '(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$');
       return case when v_found is not null then '0'::text || v_found end;
-    when 'version-numeric' then
-      return case when p_version ~ '^[0-9]+(\.[0-9]+)*$' then
-        array['0', regexp_replace(regexp_replace(p_version, v_plain, '\1', 'g'), '(\.0)+$', '')]
-      end;
     else
       return null;
   end case;
@@ -164,6 +163,9 @@ begin
   end if;
   v_key := rag.numbers_key(v_parts[1]) || rag.numbers_key(v_parts[2]) || ' ';
   if p_type = 'version-pep440' then
+    if cardinality(v_parts) = 2 then
+      return v_key || 'z0z0 ';
+    end if;
     v_key := v_key
       || case
         when v_parts[3] is not null then translate(left(v_parts[3], 1), 'r', 'c') || rag.numbers_key(v_parts[4])

@@ -61,6 +61,17 @@ begin atomic
   ), attribute as (
     select document_position, 'applies_to.' || a.key as path, a.key, a.value
     from document, jsonb_each(case when jsonb_typeof(d -> 'applies_to') = 'object' then d -> 'applies_to' else '{}' end) a
+  ), typed as (
+    select a.document_position, a.path, t.type, v #>> '{}' as value
+    from attribute a
+    join rag_api._attribute_types(null) as t
+      on t.tenant = coalesce((select rag_auth.tenant()), 'public') and t.attribute = a.key and t.type <> 'text'
+    cross join jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
+    where jsonb_typeof(v) = 'string'
+  ), misfit as (
+    -- Each value is looked at once, however many documents state it.
+    select d.type, d.value, rag.value_problem(d.type, d.value) as problem
+    from (select distinct t.type, t.value from typed t) as d
   ), span as (
     select
       document_position,
@@ -154,13 +165,10 @@ begin atomic
   select document_position, path, 'a version that applies to every value leaves the attribute out; * is no value'
     from attribute where jsonb_typeof(value) = 'array' and value ? '*'
   union all
-  select document_position, path, rag.value_problem(t.type, s.value)
-    from attribute a
-    join rag_api._attribute_types(null) as t
-      on t.tenant = coalesce((select rag_auth.tenant()), 'public') and t.attribute = a.key
-    cross join jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
-    cross join lateral (select v #>> '{}' as value) as s
-    where jsonb_typeof(v) = 'string' and rag.value_problem(t.type, s.value) is not null
+  select t.document_position, t.path, m.problem
+    from typed t
+    join misfit m on m.type = t.type and m.value = t.value
+    where m.problem is not null
   union all
   select document_position, 'spans', 'must be a list'
     from document where d ? 'spans' and jsonb_typeof(d -> 'spans') <> 'array'

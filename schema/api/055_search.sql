@@ -28,8 +28,16 @@ create function rag_api._eligible_segments(
   stable
   parallel restricted
 begin atomic
-  with candidate as materialized (
-    select s.tenant, s.segment_id, s.language, s.passages, s.lengths, s.recorded_last, s.scope_ids, s.scope_starts
+  with fitting as materialized (
+    -- In order, so that a scope is found by halves: a join would be planned for few.
+    select e.tenant, array_agg(e.scope_id order by e.scope_id) as scope_ids
+    from unnest(p_tenants, p_scope_ids) as e(tenant, scope_id)
+    group by e.tenant
+  ), candidate as materialized (
+    -- Put together with nothing, an array is read from its side table once, and not for each bound that is looked up.
+    select
+      s.tenant, s.segment_id, s.language, s.passages, s.lengths || '{}'::integer[] as lengths, s.recorded_last, s.scope_ids,
+      s.scope_starts
     from rag_index.segment s
     where (p_all or s.tenant = any (p_tenants))
       and (p_all or p_valid_at <> p_known_at or (s.used_from <= p_valid_at and p_valid_at < s.used_until))
@@ -61,11 +69,12 @@ begin atomic
     nullif(coalesce(c.cuts, '{}'), array[1, s.passages + 1]), coalesce(c.passages, 0), coalesce(c.length, 0)
   from candidate s
   left join derived d on d.tenant = s.tenant and d.segment_id = s.segment_id
+  left join fitting f on f.tenant = s.tenant
   cross join lateral (
-    select range_agg(int4range(s.scope_starts[i.i], s.scope_starts[i.i + 1])) as ranges
-    from generate_subscripts(s.scope_ids, 1) as i
-    join unnest(p_tenants, p_scope_ids) as e(tenant, scope_id) on e.tenant = s.tenant and e.scope_id = s.scope_ids[i.i]
-  ) as fitting
+    select range_agg(int4range(u.first_ordinal, u.end_ordinal)) as ranges
+    from unnest(s.scope_ids, s.scope_starts, s.scope_starts[2:]) as u(scope_id, first_ordinal, end_ordinal)
+    where f.scope_ids[width_bucket(u.scope_id, f.scope_ids)] = u.scope_id
+  ) as applicable
   cross join lateral (
     select range_agg(int4range(o.first_ordinal, o.first_ordinal + cardinality(o.range_ends))) as ranges
     from (
@@ -94,8 +103,8 @@ begin atomic
       sum(case when b.is_end then s.lengths[b.bound] else -s.lengths[b.bound] end) as length
     from unnest(
       case
-        when p_valid_at = p_known_at then fitting.ranges - coalesce(unused.ranges, '{}')
-        else fitting.ranges * d.ranges
+        when p_valid_at = p_known_at then applicable.ranges - coalesce(unused.ranges, '{}')
+        else applicable.ranges * d.ranges
       end
     ) as r
     cross join lateral (values (lower(r), false), (upper(r), true)) as b(bound, is_end)
@@ -192,19 +201,24 @@ begin
     select l.language, w.word
     from (select distinct language from unnest(v_languages) as language) as l
     cross join lateral unnest(tsvector_to_array(to_tsvector(l.language::regconfig, p_query))) as w(word)
-  ), listed as (
+  ), found as materialized (
     select
-      w.language, w.word, p.most, p.shortest,
-      case
-        when s.cuts is null then p.passages
-        else (
-          select sum((case when c.i % 2 = 0 then 1 else -1 end) * width_bucket(c.cut - 1, p.ordinals))
-          from unnest(s.cuts::integer[]) with ordinality as c(cut, i)
-        )
-      end as passages
+      w.language, w.word, p.most, p.shortest, s.cuts, p.passages,
+      case when s.cuts is not null then p.ordinals || '{}'::integer[] end as ordinals
     from unnest(v_segments, v_segment_ids, v_languages, v_cuts) as s(tenant, segment_id, language, cuts)
     join word w using (language)
     join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
+  ), listed as materialized (  -- or passages are counted wherever their number is named
+    select
+      f.language, f.word, f.most, f.shortest,
+      case
+        when f.cuts is null then f.passages
+        else (
+          select sum((case when c.i % 2 = 0 then 1 else -1 end) * width_bucket(c.cut - 1, f.ordinals))
+          from unnest(f.cuts::integer[]) with ordinality as c(cut, i)
+        )
+      end as passages
+    from found f
   ), weighed as (
     select
       l.language, l.word, sum(l.passages) as passages, max(l.most)::integer as most, min(l.shortest) as shortest,

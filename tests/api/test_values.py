@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_version
 from packaging.version import InvalidVersion, Version
+from psycopg.types.json import Jsonb
 
 from rag_sql import Tenant, errors
 from tests.conftest import Database
@@ -491,3 +492,27 @@ def test_versions_in_order_are_sorted_by_their_keys_as_packaging_sorts_them(shar
     values = ["1.0.dev1", "1.0a1.dev1", "1.0a1", "1.0a1.post1", "1.0b1", "1.0rc1", "1.0", "1.0+a", "1.0+1", "1.0.post1"]
     found = sorted(zip(keys(shared_store, PEP440, values), values, strict=True), key=lambda pair: str(pair[0]).encode())
     assert [value for _, value in found] == sorted(values, key=Version)
+
+
+def test_many_cases_at_once_are_answered_as_each_alone(ranged: Database) -> None:
+    cases = [{"firmware": "2.4"}, {"firmware": "2.4.1"}, {}, {"firmware": "9", "model": "G2"}]
+    with ranged.tenant("acme_curator") as acme:
+        acme.load_documents([document("ANY") | {"applies_to": {}}])
+        acme.load_documents([document("GONE", "9")])
+        acme.withdraw_version("GONE", 1)
+    with ranged.connect("acme_reader") as connection:
+        connection.execute("select rag_api.bind('acme')")
+        found = connection.execute(
+            'select case_number, document_id from rag_api.eligible_by_case(%s) order by 1, 2 collate "C"',
+            [Jsonb(cases)],
+        ).fetchall()
+        alone = [
+            (number, row[0])
+            for number, case in enumerate(cases, 1)
+            for row in connection.execute(
+                'select document_id from rag_api.eligible(%s) order by 1 collate "C"', [Jsonb(case)]
+            ).fetchall()
+        ]
+    assert found == alone
+    assert (1, "OLD") in found
+    assert (3, "ANY") in found
