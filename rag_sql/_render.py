@@ -237,6 +237,8 @@ def reason(candidate: Candidate) -> str:
     match candidate.reason:
         case None:
             return ""
+        case "superseded" if candidate.successors:
+            return f"superseded by {', '.join(candidate.successors)}"
         case "superseded":
             return f"superseded by version {candidate.effective_version}"
         case "attribute_differs" | "attribute_not_stated":

@@ -143,6 +143,10 @@ begin atomic
     and not exists (
       select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
       where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
+    )
+    and not exists (
+      select from rag_api._superseded_documents(p_valid_at, p_known_at) as s
+      where s.tenant = e.tenant and s.document_id = e.document_id
     );
 end;
 revoke all on function rag_api.eligible from public;
@@ -150,7 +154,8 @@ grant execute on function rag_api.eligible to rag_reader, rag_auditor;
 comment on function rag_api.eligible is 'The versions that may be used for a case.';
 
 -- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
---   superseded, scheduled, withdrawn   its status at the instant
+--   superseded, scheduled, withdrawn   its status at the instant; superseded by the effective version of its document, or by
+--                                      other documents, which are named (successors, else null)
 --   attribute_differs                  the case has another value: attribute, both values
 --   attribute_not_stated               the version names an attribute that the case does not state
 create function rag_api.eligibility(
@@ -167,7 +172,8 @@ create function rag_api.eligibility(
     attribute text,
     applies_to text[],
     case_value text,
-    effective_version integer
+    effective_version integer,
+    successors text[]
   )
   language sql
   stable
@@ -191,7 +197,8 @@ begin atomic
     case when v.status = 'current' then m.attribute end,
     case when v.status = 'current' then m.applies_to_values end,
     case when v.status = 'current' then m.case_value end,
-    v.effective_version
+    v.effective_version,
+    v.successors
   from rag_api.version_status(p_valid_at, p_known_at) as v
   join scope s on s.applies_to = v.applies_to and not s.is_typed
   left join scope t on t.applies_to = v.applies_to and t.is_typed and t.tenant = v.tenant
