@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -421,6 +421,19 @@ def approvals(console: Console, rows: Sequence[ApprovalRow]) -> None:
 
 def _when(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%d %H:%M")
+
+
+#: How words of a diff are shown: what both texts have, the old one's, the new one's.
+_DIFF_STYLES = {" ": "", "-": "red", "+": "green"}
+
+
+def diff(words: Iterable[tuple[str, str]], indent: str) -> Text:
+    """Words of a diff in a row, each with its mark."""
+    found = Text(indent)
+    for number, (mark, word) in enumerate(words):
+        found.append(" " if number else "")
+        found.append_text(as_text(f"{mark.strip()}{word}", _DIFF_STYLES[mark]))
+    return found
 
 
 def demo(console: Console, result: DemoResult) -> None:

@@ -15,7 +15,7 @@ HOLD = "While an audit hold is active, collect a diagnostic export and do not ro
 NEWER: dict[str, Any] = {"id": "HOLD-7", "version": 3, "body": f"{HOLD} at once."}
 
 
-def selected(database: Database, **instants: datetime) -> set[str]:
+def selected(database: Database, **instants: Any) -> set[str]:
     """What a question now, or at instants, has selected, by each method that needs no model."""
     found = []
     with database.tenant("acme_reader") as acme:
