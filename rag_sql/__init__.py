@@ -20,6 +20,7 @@ from rag_sql._audit_model import (
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
 from rag_sql._embedding import Embedder
 from rag_sql._evaluation import CaseFinding, EvaluatedCase, Evaluation, StageVerdict, evaluate
+from rag_sql._history import HistoryVersion, QuotedFact, Succession
 from rag_sql._minilm import minilm
 from rag_sql._models import (
     Approval,
@@ -81,6 +82,7 @@ __all__ = [
     "EvidenceStore",
     "Finding",
     "Held",
+    "HistoryVersion",
     "Hit",
     "LoadedDocument",
     "MissingEmbedding",
@@ -88,11 +90,13 @@ __all__ = [
     "Outcome",
     "Packet",
     "PropositionOccurrence",
+    "QuotedFact",
     "Request",
     "Review",
     "Source",
     "Span",
     "StageVerdict",
+    "Succession",
     "Tenant",
     "Trace",
     "TraceFinding",

@@ -45,7 +45,10 @@ _JSON_LINES = {".jsonl", ".ndjson"}
 #: As JSON writes a number.
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,8})(\.\d{1,9})?")
 
-_KEYS = set("id version tenant title applies_to effective_from published source language metadata spans".split())
+_KEYS = set(
+    "id version tenant title applies_to effective_from published source language metadata spans successors"
+    " superseded_from".split()
+)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -368,8 +371,8 @@ def _bare(key: str) -> str:
     return re.sub(r"[\W_]", "", key.lower()).removesuffix("s")
 
 
-#: The key that is meant, by what is left of it.
-_KEY_MEANT = {_bare(key): key for key in (*_KEYS, "body")}
+#: The key that is meant, by what is left of it. Kept as metadata, `superseded_by` would leave the document current.
+_KEY_MEANT = {_bare(key): key for key in (*_KEYS, "body")} | {_bare("superseded_by"): "successors"}
 
 #: From how alike on (difflib) a key is taken for one of ours misspelt: `aplies_to` is, `publisher` is not.
 _ALIKE = 0.9
@@ -444,6 +447,8 @@ def _finish(
         raise FileRefused(
             shown(path), lines.get("tenant", lines[""]), f"is a document of tenant {stated!r}, not of {tenant!r}"
         )
+    if isinstance(successor := document.get("successors"), str):
+        document["successors"] = [successor]
     applies_to = document.get("applies_to", {})
     if isinstance(applies_to, dict):
         applies_to = {

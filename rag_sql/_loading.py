@@ -41,7 +41,7 @@ class LoadReport:
     new, same, empty : int
         Documents that are new, or were there already; files without any text.
     superseded : int
-        New documents that a version which is there supersedes: they were loaded and are not used.
+        New documents that a version which is there supersedes, or other documents: they were loaded and are not used.
     spans : int
         Spans of the new documents.
     refused : list of FileRefused
@@ -327,7 +327,7 @@ class _Attempt:
             if document.status == "new":
                 self.report.new += 1
                 self.report.spans += len(entry.document.get("spans", ()))
-                self.report.superseded += document.superseded_by is not None
+                self.report.superseded += document.superseded_by is not None or document.successors is not None
             else:
                 self.report.same += 1
         self._load.keys.extend(entry.key for _, entry in part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -237,6 +237,8 @@ def reason(candidate: Candidate) -> str:
     match candidate.reason:
         case None:
             return ""
+        case "superseded" if candidate.successors:
+            return f"superseded by {', '.join(candidate.successors)}"
         case "superseded":
             return f"superseded by version {candidate.effective_version}"
         case "attribute_differs" | "attribute_not_stated":
@@ -418,6 +420,19 @@ def approvals(console: Console, rows: Sequence[ApprovalRow]) -> None:
 
 def _when(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%d %H:%M")
+
+
+#: How words of a diff are shown: what both texts have, the old one's, the new one's.
+_DIFF_STYLES = {" ": "", "-": "red", "+": "green"}
+
+
+def diff(words: Iterable[tuple[str, str]], indent: str) -> Text:
+    """Words of a diff in a row, each with its mark."""
+    found = Text(indent)
+    for number, (mark, word) in enumerate(words):
+        found.append(" " if number else "")
+        found.append_text(as_text(f"{mark.strip()}{word}", _DIFF_STYLES[mark]))
+    return found
 
 
 def demo(console: Console, result: DemoResult) -> None:

@@ -47,6 +47,8 @@ class Candidate:
         The attribute that excludes, the version's values and the case's.
     effective_version : int or None
         The version of the document that is effective at the instant.
+    successors : tuple of str or None
+        The documents that take the place of its document at the instant; None when none does.
     """
 
     score: int
@@ -63,6 +65,7 @@ class Candidate:
     applies_to: tuple[str, ...] | None
     case_value: str | None
     effective_version: int | None
+    successors: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -361,12 +364,15 @@ class LoadedDocument:
         ``new``, or ``same`` where the version existed with this content.
     superseded_by : int or None
         The version that supersedes it as things stand; None when none does.
+    successors : tuple of str or None
+        The documents that take the place of its document as things stand; None when none does.
     """
 
     document_id: str
     version: int
     status: str
     superseded_by: int | None
+    successors: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)

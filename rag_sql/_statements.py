@@ -19,7 +19,7 @@ TRANSACTION_IDENTITY = _statement("select login, backend_pid, begun_at from rag_
 BIND = _statement("select rag_api.bind(p_tenant => :tenant)")
 
 LOAD_DOCUMENTS = _statement(
-    "select document_id, version, status, superseded_by"
+    "select document_id, version, status, superseded_by, successors"
     " from rag_api.load_documents(p_documents => cast(:documents as jsonb))"
 )
 
@@ -64,6 +64,17 @@ WITHDRAW_VERSION = _statement(
     " p_withdrawn_from => :withdrawn_from, p_note => :note)"
 )
 
+SUPERSEDE_DOCUMENT = _statement(
+    "select rag_api.supersede_document(p_document_id => :document_id, p_successors => cast(:successors as text[]),"
+    " p_superseded_from => :superseded_from, p_note => :note)"
+)
+
+HISTORY = _statement(
+    "select tenant, document_id, version, status, title, effective_from, recorded_at, recorded_by, withdrawn_from,"
+    " withdrawal_note, successions, spans_gained, spans_lost, case when cast(:bodies as boolean) then body end as body"
+    " from rag_api.history(p_document_id => :document_id)"
+)
+
 SET_ATTRIBUTE = _statement("select rag_api.set_attribute(p_attribute => :attribute, p_type => :type)")
 
 ATTRIBUTES = _statement(
@@ -100,7 +111,7 @@ SEARCH = _statement(
 EXPLAIN = _statement(
     "select score, tenant, document_id, version, range_start, range_end, eligible, eligible_position, selected, reason,"
     " attribute, applies_to,"
-    " case_value, effective_version"
+    " case_value, effective_version, successors"
     " from rag_api.explain(" + _REQUEST + ")"
 )
 

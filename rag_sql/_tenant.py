@@ -11,6 +11,7 @@ from typing import Any
 from rag_sql import _statements
 from rag_sql._calls import whole_number
 from rag_sql._embedding import Embeddings
+from rag_sql._history import History
 from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review, Verdict, claims_json
 from rag_sql._rows import (
     AddedSpan,
@@ -34,7 +35,7 @@ __all__ = ["Tenant"]
 CaseValue = str | int | float
 
 
-class Tenant(Embeddings, Traces):
+class Tenant(Embeddings, History, Traces):
     """The store as one tenant sees it, for the length of a transaction. Made by :meth:`EvidenceStore.tenant`."""
 
     # Documents and contracts
@@ -48,7 +49,8 @@ class Tenant(Embeddings, Traces):
             Keys ``id``, ``version``, ``body`` and, optionally, ``title``, ``applies_to`` (attribute to list of texts),
             ``effective_from``, ``published``, ``source``, ``language`` (a text search configuration of PostgreSQL,
             default ``simple``), ``metadata``, ``spans`` (each ``id``, ``fact``, ``quote``
-            and, where the quotation is ambiguous, ``occurrence``).
+            and, where the quotation is ambiguous, ``occurrence``), ``successors`` (ids of the documents that take its
+            place) and ``superseded_from`` (from when on, default ``effective_from``).
 
         Returns
         -------
@@ -61,7 +63,7 @@ class Tenant(Embeddings, Traces):
             Nothing was loaded.
         """
         rows = self._rows(_statements.LOAD_DOCUMENTS, documents=json.dumps(list(documents), ensure_ascii=False))
-        return [LoadedDocument(**row) for row in rows]
+        return [LoadedDocument(**{**row, "successors": _tuple(row["successors"])}) for row in rows]
 
     def same_documents(self, documents: Sequence[Mapping[str, Any]]) -> set[int]:
         """Which documents :meth:`load_documents` would call ``same``; their bodies are not sent, only their SHA-256.
@@ -354,7 +356,7 @@ class Tenant(Embeddings, Traces):
             **_request(question_id, query, case, k, contract_version, valid_at, known_at, method, parameters),
         )
         return [
-            Candidate(**{**row, "applies_to": tuple(row["applies_to"]) if row["applies_to"] is not None else None})
+            Candidate(**{**row, "applies_to": _tuple(row["applies_to"]), "successors": _tuple(row["successors"])})
             for row in rows
         ]
 
@@ -492,6 +494,10 @@ class Tenant(Embeddings, Traces):
     def span_check(self) -> list[dict[str, Any]]:
         """Spans whose stored place does not hold their quotation: always empty."""
         return self._rows(_statements.SPAN_CHECK)
+
+
+def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _request(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from rag_sql import _curation, _render
 from rag_sql._curation import CheckReport, FactReport, Suggestion
@@ -17,8 +16,6 @@ from rag_sql.cli._common import HomeOption, JsonOption, RequiredTenant, UrlOptio
 from rag_sql.cli._progress import tracked
 
 __all__: list[str] = []
-
-_STYLES = {" ": "", "-": "red", "+": "green"}
 
 
 @command(app)
@@ -145,8 +142,4 @@ def _show_nearest(nearest: Suggestion | None) -> None:
         " a suggestion, which licenses nothing"
     )
     if nearest.words:
-        diff = Text("      ")
-        for number, word in enumerate(nearest.words):
-            diff.append("" if number == 0 else " ")
-            diff.append(f"{word.mark.strip()}{word.word}", _STYLES[word.mark])
-        out.print(diff, soft_wrap=True)
+        out.print(_render.diff(((word.mark, word.word) for word in nearest.words), "      "), soft_wrap=True)

@@ -72,7 +72,55 @@ revoke all on function rag_api._withdrawn_versions from public;
 grant execute on function rag_api._withdrawn_versions to rag_reader, rag_auditor;
 comment on function rag_api._withdrawn_versions is 'Private: the visible versions that are out of use at an instant.';
 
+-- The visible documents that others take the place of at an instant, from what had been recorded at another, with those.
+create function rag_api._superseded_documents(
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns table (tenant text, document_id text, successors text[])
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select s.tenant, s.document_id, array_agg(distinct s.successor_id order by s.successor_id)
+  from rag.succession s
+  where s.superseded_from <= coalesce(p_valid_at, statement_timestamp())
+    and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
+  group by s.tenant, s.document_id;
+end;
+revoke all on function rag_api._superseded_documents from public;
+grant execute on function rag_api._superseded_documents to rag_reader, rag_auditor;
+comment on function rag_api._superseded_documents is
+  'Private: the visible documents that others take the place of at an instant, with those.';
+
+-- The version of each visible document that may be used at an instant, whatever the case: effective, not withdrawn, and no other
+-- document has taken the place of its document. Null instants mean now.
+create function rag_api._current_versions(
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns table (tenant text, document_id text, version integer, applies_to jsonb)
+  language sql
+  stable
+  parallel restricted
+begin atomic
+  select e.tenant, e.document_id, e.version, e.applies_to
+  from rag_api._effective_versions(p_valid_at, p_known_at) as e
+  where not exists (
+      select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
+      where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
+    )
+    and not exists (
+      select from rag_api._superseded_documents(p_valid_at, p_known_at) as s
+      where s.tenant = e.tenant and s.document_id = e.document_id
+    );
+end;
+revoke all on function rag_api._current_versions from public;
+grant execute on function rag_api._current_versions to rag_reader, rag_auditor;
+comment on function rag_api._current_versions is 'Private: the version of each visible document that may be used at an instant.';
+
 -- Every visible version at an instant, from what had been recorded at another (null: now), with its status:
+--   superseded   other documents take the place of its document (`successors`), whether it is effective or not
 --   scheduled    not yet effective
 --   superseded   a version of the same document with a greater (effective_from, version) is effective
 --   withdrawn    the effective version, but taken out of use
@@ -88,6 +136,7 @@ create function rag_api._versions(
     document_id text,
     version integer,
     status text,
+    successors text[],
     effective_version integer,
     title text,
     body text,
@@ -111,11 +160,13 @@ begin atomic
     v.document_id,
     v.version,
     case
+      when s.document_id is not null then 'superseded'
       when not v.is_effective then 'scheduled'
       when v.version <> v.effective_version then 'superseded'
       when w.version is not null then 'withdrawn'
       else 'current'
     end,
+    s.successors,
     v.effective_version,
     v.title,
     v.body,
@@ -141,14 +192,17 @@ begin atomic
     where a.recorded_at <= coalesce(p_known_at, statement_timestamp())
   ) as v
   left join rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
-    on w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version;
+    on w.tenant = v.tenant and w.document_id = v.document_id and w.version = v.version
+  left join rag_api._superseded_documents(p_valid_at, p_known_at) as s
+    on s.tenant = v.tenant and s.document_id = v.document_id;
 end;
 revoke all on function rag_api._versions from public;
 grant execute on function rag_api._versions to rag_reader, rag_auditor;
 comment on function rag_api._versions is 'Private: every visible version at an instant, with its status.';
 
--- The status of every visible version at an instant, from what had been recorded at another (null: now), and the version
--- that is effective then: current, superseded, scheduled, withdrawn, as _versions says.
+-- The status of every visible version at an instant, from what had been recorded at another (null: now): current,
+-- superseded, scheduled, withdrawn, as _versions says; the version that is effective then, and which documents take the
+-- place of its document, null where none does.
 create function rag_api.version_status(
   p_valid_at timestamptz default null,
   p_known_at timestamptz default null
@@ -159,19 +213,20 @@ create function rag_api.version_status(
     version integer,
     status text,
     effective_version integer,
+    successors text[],
     applies_to jsonb
   )
   language sql
   stable
   parallel restricted
 begin atomic
-  select v.tenant, v.document_id, v.version, v.status, v.effective_version, v.applies_to
+  select v.tenant, v.document_id, v.version, v.status, v.effective_version, v.successors, v.applies_to
   from rag_api._versions(p_valid_at, p_known_at) as v;
 end;
 revoke all on function rag_api.version_status from public;
 grant execute on function rag_api.version_status to rag_reader, rag_auditor;
 comment on function rag_api.version_status is
-  'Status of every visible version: current, superseded, scheduled, withdrawn; and the version effective at the instant.';
+  'Status of every visible version: current, superseded, scheduled, withdrawn; the version effective at the instant; successors.';
 
 create view rag_api.version with (security_invoker = true) as
   select
@@ -179,6 +234,7 @@ create view rag_api.version with (security_invoker = true) as
     v.document_id,
     v.version,
     v.status,
+    v.successors,
     v.title,
     v.applies_to,
     v.effective_from,
@@ -207,6 +263,13 @@ create view rag_api.withdrawal with (security_invoker = true) as
   from rag.withdrawal w;
 grant select on rag_api.withdrawal to rag_reader, rag_auditor;
 comment on view rag_api.withdrawal is 'Versions of the bound tenant and of public that were taken out of use, and from when on.';
+
+create view rag_api.succession with (security_invoker = true) as
+  select s.tenant, s.document_id, s.successor_id, s.superseded_from, s.recorded_at, s.recorded_by, s.note
+  from rag.succession s;
+grant select on rag_api.succession to rag_reader, rag_auditor;
+comment on view rag_api.succession is
+  'Documents of the bound tenant and of public that others take the place of, by which ones and from when on.';
 
 create view rag_api.span with (security_invoker = true) as
   select

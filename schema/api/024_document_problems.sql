@@ -80,11 +80,17 @@ begin atomic
     from document,
       jsonb_array_elements(case when jsonb_typeof(d -> 'spans') = 'array' then d -> 'spans' else '[]' end)
       with ordinality as t(s, j)
+  ), successor as (
+    select document_position, 'successors.' || (j - 1) as path, s as value, d -> 'id' as id
+    from document,
+      jsonb_array_elements(case when jsonb_typeof(d -> 'successors') = 'array' then d -> 'successors' else '[]' end)
+      with ordinality as t(s, j)
   ), name as (
     select document_position, 'applies_to.' || key as path, to_jsonb(key) as value
       from document, jsonb_object_keys(case when jsonb_typeof(d -> 'applies_to') = 'object' then d -> 'applies_to' else '{}' end) as key
     union all select document_position, 'id' as path, d -> 'id' as value from document
     union all select document_position, path || '.id', s -> 'id' from span
+    union all select document_position, path, value from successor
   )
   select document_position, path, 'must be a text of 1 to 200 bytes, without control characters or outer spaces'
     from name
@@ -112,14 +118,26 @@ begin atomic
     from document, (values ('title', 1000), ('source', 4096)) as v(k, most)
     where d ? k and (jsonb_typeof(d -> k) <> 'string' or octet_length(d ->> k) > most)
   union all
-  select document_position, 'effective_from', 'must be a date or a time, such as 2026-03-01 or 2026-03-01T09:00:00Z'
-    from document
-    where d ? 'effective_from' and not (
-      jsonb_typeof(d -> 'effective_from') = 'string'
-      and d ->> 'effective_from' ~ '^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?$'
-      and d ->> 'effective_from' !~ '^0000'
-      and pg_input_is_valid(d ->> 'effective_from', 'timestamptz')
+  select document_position, k, 'must be a date or a time, such as 2026-03-01 or 2026-03-01T09:00:00Z'
+    from document, unnest(array['effective_from', 'superseded_from']) as k
+    where d ? k and not (
+      jsonb_typeof(d -> k) = 'string'
+      and d ->> k ~ '^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?$'
+      and d ->> k !~ '^0000'
+      and pg_input_is_valid(d ->> k, 'timestamptz')
     )
+  union all
+  select document_position, 'superseded_from', 'is the time of successors, and there are none'
+    from document where d ? 'superseded_from' and not d ? 'successors'
+  union all
+  select document_position, 'successors', 'must be a list of 1 to 100 ids of documents'
+    from document
+    where d ? 'successors'
+      and case jsonb_typeof(d -> 'successors') when 'array' then jsonb_array_length(d -> 'successors') else 0 end
+        not between 1 and 100
+  union all
+  select document_position, path, 'must be another document: none takes its own place'
+    from successor where value = id
   union all
   select document_position, 'published', 'must be a date, such as 2026-03-01'
     from document
@@ -183,7 +201,7 @@ begin atomic
   select document_position, k, 'unknown key; keep it under metadata'
     from document, jsonb_object_keys(d) as k
     where k not in ('id', 'version', 'title', 'body', 'applies_to', 'effective_from', 'published', 'source', 'language', 'metadata', 'outline',
-      'spans')
+      'spans', 'successors', 'superseded_from')
   union all
   select max(document_position), max(path) || '.id', format('span "%s" stands more than once', s ->> 'id')
     from span group by document_position, s ->> 'id' having count(*) > 1

@@ -62,6 +62,16 @@ begin atomic
     ('source', v.source collate "C" is not distinct from p_document ->> 'source'),
     ('language', v.language = coalesce(p_document ->> 'language', 'simple')),
     ('metadata', v.metadata = coalesce(p_document -> 'metadata', '{}')),
+    ('successors', not exists (
+      select from jsonb_array_elements_text(coalesce(p_document -> 'successors', '[]')) as o(successor_id)
+      where not exists (
+        select from rag.succession n
+        where (n.tenant, n.document_id, n.successor_id) = (v.tenant, v.document_id, o.successor_id)
+          and (
+            not p_document ? 'superseded_from' or n.superseded_from = (p_document ->> 'superseded_from')::timestamptz
+          )
+      )
+    )),
     ('spans', not exists (
       select from jsonb_to_recordset(coalesce(p_document -> 'spans', '[]'))
         as s(id text, fact text, quote text, occurrence integer)
@@ -84,21 +94,23 @@ comment on function rag_api._differences is
 
 -- Loads documents for the bound tenant, all or nothing. p_documents is an array of objects with the keys id, version,
 -- body and, optionally, title, applies_to, effective_from, published, source, language, metadata, outline (end and headings of each
--- passage; without it the body is one), spans (id, fact, quote, occurrence). Times without an offset are UTC.
+-- passage; without it the body is one), spans (id, fact, quote, occurrence), successors (ids of documents that take its
+-- place) and superseded_from (from when on; without it effective_from). Times without an offset are UTC.
 --
 -- A version that exists with the same content is left alone (`same`); with other content it is refused (RS021), since a
 -- version is immutable. The outline is not compared: where a body is cut is no part of what it says, and what is there
 -- stays as it was cut. A load that states no effective_from does not question the stored one, and one that states
--- fewer spans than are stored does not either: a curator may add spans to a version that exists. An attribute that was
--- not declared is declared as a text, with a notice.
+-- fewer spans than are stored does not either: a curator may add spans to a version that exists. So with successors: of a
+-- version that exists those that are stated, from the time that is stated, have to be there (RS021); others come with the
+-- next version, or by supersede_document. An attribute that was not declared is declared as a text, with a notice.
 --
--- Returns one row per document, in the order given: `new` or `same`, and by which version it is superseded as it stands
--- (null when by none). Raises RS002, RS003, RS020 (COLUMN names the
+-- Returns one row per document, in the order given: `new` or `same`, and by which version, and by which other documents it
+-- is superseded as it stands (null when by none). Raises RS002, RS003, RS020 (COLUMN names the
 -- place: position in the array, then the path), RS021, RS023, RS024.
 create function rag_api.load_documents(
   p_documents jsonb
 )
-  returns table (document_id text, version integer, status text, superseded_by integer)
+  returns table (document_id text, version integer, status text, superseded_by integer, successors text[])
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -173,6 +185,19 @@ begin
   cross join jsonb_to_recordset(coalesce(d -> 'spans', '[]')) as s(id text, fact text, quote text, occurrence integer)
   order by 2, 3, 4;
 
+  if jsonb_path_exists(p_documents, '$[*].successors') then
+    insert into rag.succession (tenant, document_id, successor_id, superseded_from)
+    select
+      v_tenant, d ->> 'id', o.successor_id,
+      coalesce((d ->> 'superseded_from')::timestamptz, (d ->> 'effective_from')::timestamptz, now())
+    from jsonb_array_elements(p_documents) as d
+    join unnest(v_new_ids, v_new_versions) as n(id, version)
+      on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
+    cross join jsonb_array_elements_text(d -> 'successors') as o(successor_id)
+    order by d ->> 'id' collate "C", o.successor_id collate "C"
+    on conflict do nothing;
+  end if;
+
   -- A version that was there must be the same in everything this load states.
   select i - 1 as document_position, d ->> 'id' as id, d ->> 'version' as version, c.what into v_problem
   from (
@@ -196,7 +221,9 @@ begin
       errcode = 'RS021',
       message = format('"%s" version %s exists with other content: %s', v_problem.id, v_problem.version, v_problem.what),
       column = format('%s.version', v_problem.document_position),
-      hint = 'A version is immutable: give the changed document the next version number.';
+      hint = 'A version is immutable: give the changed document the next version number.'
+        || case when v_problem.what ~ '\msuccessors\M'
+          then ' Successors of a document that is there: rag-sql supersede, rag_api.supersede_document.' else '' end;
   end if;
 
   return query
@@ -215,6 +242,11 @@ begin
         and (w.effective_from, w.version) > (v.effective_from, v.version)
       order by w.effective_from desc, w.version desc
       limit 1
+    ),
+    (
+      select array_agg(distinct o.successor_id order by o.successor_id)
+      from rag.succession o
+      where o.tenant = v_tenant and o.document_id = d ->> 'id' and o.superseded_from <= statement_timestamp()
     )
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
   left join unnest(v_new_ids, v_new_versions) as n(id, version)

@@ -210,14 +210,10 @@ create function rag_api.eligible(
   stable
   parallel restricted
 begin atomic
-  select e.tenant, e.document_id, e.version
-  from rag_api._effective_versions(p_valid_at, p_known_at) as e
-  join rag_api._scopes(p_case_facts, p_known_at) as s on s.tenant = e.tenant and s.applies_to = e.applies_to
-  where s.applies
-    and not exists (
-      select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
-      where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
-    );
+  select v.tenant, v.document_id, v.version
+  from rag_api._current_versions(p_valid_at, p_known_at) as v
+  join rag_api._scopes(p_case_facts, p_known_at) as s on s.tenant = v.tenant and s.applies_to = v.applies_to
+  where s.applies;
 end;
 revoke all on function rag_api.eligible from public;
 grant execute on function rag_api.eligible to rag_reader, rag_auditor;
@@ -246,20 +242,17 @@ begin atomic
     cross join generate_series(1, jsonb_array_length(p_cases)) as c(case_number)
     where s.attributes = 0
   )
-  select f.case_number, e.tenant, e.document_id, e.version
-  from rag_api._effective_versions(p_valid_at, p_known_at) as e
-  join fitting f on f.tenant = e.tenant and f.applies_to = e.applies_to
-  where not exists (
-    select from rag_api._withdrawn_versions(p_valid_at, p_known_at) as w
-    where w.tenant = e.tenant and w.document_id = e.document_id and w.version = e.version
-  );
+  select f.case_number, v.tenant, v.document_id, v.version
+  from rag_api._current_versions(p_valid_at, p_known_at) as v
+  join fitting f on f.tenant = v.tenant and f.applies_to = v.applies_to;
 end;
 revoke all on function rag_api.eligible_by_case from public;
 grant execute on function rag_api.eligible_by_case to rag_reader, rag_auditor;
 comment on function rag_api.eligible_by_case is 'The versions that may be used for each of many cases. RS011.';
 
 -- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
---   superseded, scheduled, withdrawn   its status at the instant
+--   superseded, scheduled, withdrawn   its status at the instant; superseded by the effective version of its document, or by
+--                                      other documents, which are named (successors, else null)
 --   attribute_differs                  the case has a value that the version does not name: attribute, both values
 --   attribute_not_stated               the version names an attribute that the case does not state
 create function rag_api.eligibility(
@@ -276,7 +269,8 @@ create function rag_api.eligibility(
     attribute text,
     applies_to text[],
     case_value text,
-    effective_version integer
+    effective_version integer,
+    successors text[]
   )
   language sql
   stable
@@ -308,7 +302,8 @@ begin atomic
     case when v.status = 'current' then s.attribute end,
     case when v.status = 'current' then s.applies_to_values end,
     case when v.status = 'current' then s.case_value end,
-    v.effective_version
+    v.effective_version,
+    v.successors
   from rag_api.version_status(p_valid_at, p_known_at) as v
   join scope s on s.tenant = v.tenant and s.applies_to = v.applies_to;
 end;

@@ -62,6 +62,13 @@ begin atomic
           and w.withdrawn_from <= p_valid_at
           and w.recorded_at <= p_known_at
       )
+      and not exists (
+        select from rag.succession n
+        where n.tenant = e.tenant
+          and n.document_id = e.document_id
+          and n.superseded_from <= p_valid_at
+          and n.recorded_at <= p_known_at
+      )
     group by e.tenant, e.segment_id
   )
   select

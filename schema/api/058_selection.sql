@@ -304,7 +304,8 @@ create function rag_api.candidates(
     attribute text,
     applies_to text[],
     case_value text,
-    effective_version integer
+    effective_version integer,
+    successors text[]
   )
   language plpgsql
   stable
@@ -341,7 +342,8 @@ begin
     c.attribute,
     c.applies_to,
     c.case_value,
-    c.effective_version
+    c.effective_version,
+    c.successors
   from (
     select
       s.*,
@@ -365,7 +367,8 @@ begin
         e.attribute,
         e.applies_to,
         e.case_value,
-        e.effective_version
+        e.effective_version,
+        e.successors
       from rag_api.eligibility(p_case_facts, p_valid_at, p_known_at) as e
       join rag_api.passage p on p.tenant = e.tenant and p.document_id = e.document_id and p.version = e.version
       left join found f

@@ -154,8 +154,9 @@ grant execute on function rag_api._stated_time to rag_reader, rag_auditor;
 comment on function rag_api._stated_time is 'Private: a time that was stated, as a list of at most one number.';
 
 -- Identity of everything the caller's retriever could have seen at an instant: every visible version with its body,
--- applicability, stated effective time, withdrawal and spans, and the types of attributes that are no texts. It does not depend on the order or the time of loading,
--- and decide does not compute it: it changes with any document, used or not.
+-- applicability, stated effective time, withdrawal, spans and the successors of its document, and the types of attributes
+-- that are no texts. It does not depend on the order or the time of loading, and decide does not compute it: it changes with
+-- any document, used or not.
 create function rag_api.corpus_fingerprint(
   p_known_at timestamptz default null
 )
@@ -227,6 +228,19 @@ begin atomic
             and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
         )
         || case when v.language <> 'simple' then rag_api._text(v.language) else ''::bytea end
+        || coalesce((
+          select rag_api._number(count(*)) || string_agg(
+            rag_api._text(n.successor_id) || rag_api._stated_time(n.superseded_from, n.recorded_at),
+            ''::bytea order by n.successor_id)
+          from (
+            select distinct on (s.successor_id) s.successor_id, s.superseded_from, s.recorded_at
+            from rag.succession s
+            where s.tenant = v.tenant and s.document_id = v.document_id
+              and s.recorded_at <= coalesce(p_known_at, statement_timestamp())
+            order by s.successor_id, s.superseded_from
+          ) as n
+          having count(*) > 0
+        ), ''::bytea)
       ) as hash
     from rag.version v
     where v.recorded_at <= coalesce(p_known_at, statement_timestamp())

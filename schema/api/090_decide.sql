@@ -243,7 +243,8 @@ create function rag_api.explain(
     attribute text,
     applies_to text[],
     case_value text,
-    effective_version integer
+    effective_version integer,
+    successors text[]
   )
   language plpgsql
   stable
@@ -262,7 +263,7 @@ begin
   return query
   select
     c.score, c.tenant, c.document_id, c.version, c.range_start, c.range_end, c.eligible, c.eligible_position, c.selected,
-    c.reason, c.attribute, c.applies_to, c.case_value, c.effective_version
+    c.reason, c.attribute, c.applies_to, c.case_value, c.effective_version, c.successors
   from rag_api.candidates(
     p_query, v_case_facts, p_k, p_valid_at, p_known_at,
     v_method, rag_api._request_parameters(v_contract.content, v_method, p_parameters)) as c

@@ -59,7 +59,7 @@ create function rag_api._utc(
   parallel safe
 return pg_catalog.to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
 revoke all on function rag_api._utc from public;
-grant execute on function rag_api._utc to rag_reader;
+grant execute on function rag_api._utc to rag_reader, rag_auditor;
 comment on function rag_api._utc is 'Private: a time as ISO 8601 text in UTC.';
 
 -- The passages of a packet, by place.

@@ -157,7 +157,8 @@ begin
       || coalesce(' from ' || nullif(coalesce(w.range_start, n.range_start), 0), ''),
     case when w.document_id is null then 'not selected'
       else format('version %s, spans: %s', w.version, array_to_string(w.span_ids, ', ')) end,
-    case when n.document_id is null then format('not selected (%s)', coalesce(e.reason, 'others rank before it'))
+    case when n.document_id is null then format(
+        'not selected (%s)', coalesce('superseded by ' || array_to_string(e.successors, ', '), e.reason, 'others rank before it'))
       else format('version %s, spans: %s', n.version, array_to_string(n.span_ids, ', ')) end
   from was w
   full join now_selected n

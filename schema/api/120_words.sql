@@ -39,6 +39,13 @@ begin
     ('effective_from', 'from when on the rule holds'),
     ('effective_version', 'the version of the document that is effective at the instant'),
     ('status', 'current, superseded, scheduled or withdrawn'),
+    ('successors', 'documents of the same tenant that take its document''s place at the instant; null when none does'),
+    ('successor_id', 'document of the same tenant that takes its place; it need not be there'),
+    ('superseded_from', 'from when on no version of the document may be used'),
+    ('successions', 'what takes its document''s place, also what is announced: successor_id, superseded_from, note, recorded_at, recorded_by'),
+    ('withdrawal_note', 'why it is withdrawn, for people'),
+    ('spans_gained', 'quotations with their facts that the version before has not: fact, quote; of the first all'),
+    ('spans_lost', 'quotations with their facts that the version before has and this one has not: fact, quote'),
     ('load_documents.status', 'new, or same where the version was there with this content'),
     ('add_spans.status', 'new, or same where the span was there with this content'),
     ('superseded_by', 'the version that is effective in its place as it stands; null when none is'),
@@ -229,7 +236,8 @@ begin
     ('p_tenant', 'the tenant, or a tenant with its signature; null: public only'),
     ('global_ranking.p_tenant', 'the tenant for which eligibility is said'),
     ('p_documents', 'JSON array of objects: id, version, body; optionally title, applies_to, effective_from, published, '
-      'source, language, metadata, outline (end and headings of each passage), spans (id, fact, quote, occurrence)'),
+      'source, language, metadata, outline (end and headings of each passage), spans (id, fact, quote, occurrence), '
+      'successors (ids), superseded_from'),
     ('p_spans', 'JSON array of objects: document, version, span, fact, quote, optionally occurrence'),
     ('p_body_sha256', 'SHA-256 of each document''s body, in the order of the documents'),
     ('same_documents.p_documents', 'as for load_documents, without the bodies'),
@@ -239,6 +247,9 @@ begin
     ('p_attribute', 'key of applies_to and of case facts'),
     ('p_type', 'text, number or flag'),
     ('p_withdrawn_from', 'from when on; null: now'),
+    ('p_successors', 'ids of the documents that take its place, 1 to 100'),
+    ('p_superseded_from', 'from when on; null: now'),
+    ('history.p_document_id', 'the document, of the bound tenant or public'),
     ('p_note', 'a note, for people'),
     ('p_question_id', 'the question: selects the contract'),
     ('p_content', 'JSON object: case (list of attributes), facts (fact, propositions (quote, clauses)), optionally decision '

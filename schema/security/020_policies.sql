@@ -122,6 +122,20 @@ create policy withdrawal_fence_select on rag.withdrawal as restrictive for selec
 create policy withdrawal_fence_insert on rag.withdrawal as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.write_tenant()));
 
+-- succession
+create policy succession_select on rag.succession for select to rag_reader
+  using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
+create policy succession_insert_curator on rag.succession for insert to rag_curator
+  with check (tenant = (select rag_auth.write_tenant()) and tenant <> 'public');
+create policy succession_insert_publisher on rag.succession for insert to rag_publisher
+  with check (tenant = (select rag_auth.write_tenant()) and tenant = 'public');
+create policy succession_audit on rag.succession for select to rag_auditor
+  using (true);
+create policy succession_fence_select on rag.succession as restrictive for select to rag_reader
+  using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
+create policy succession_fence_insert on rag.succession as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+
 -- span
 create policy span_select on rag.span for select to rag_reader
   using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
@@ -303,6 +317,8 @@ create policy passage_search on rag.passage for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy withdrawal_search on rag.withdrawal for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy succession_search on rag.succession for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
 
 create policy scope_search on rag_index.scope for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));
@@ -373,6 +389,8 @@ create policy embedding_insert on rag_index.embedding for insert to rag_search
 create policy passage_fence_search on rag.passage as restrictive for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy withdrawal_fence_search on rag.withdrawal as restrictive for select to rag_search
+  using (tenant = any (array['public', (select rag_auth.tenant())]));
+create policy succession_fence_search on rag.succession as restrictive for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]));
 create policy scope_fence_search on rag_index.scope as restrictive for select to rag_search
   using (tenant = any (array['public', (select rag_auth.tenant())]) or (select pg_has_role(session_user, 'rag_auditor', 'usage')));

@@ -11,7 +11,7 @@ revoke all on all tables in schema rag, rag_auth, rag_index
 grant select on rag_auth.membership, rag_auth.signing_key, rag.tenant to rag_binder;
 
 grant select on
-  rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.span, rag.contract,
+  rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.succession, rag.span, rag.contract,
   rag.packet, rag.packet_source, rag.packet_span, rag.approval,
   rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer, rag.trace_verdict, rag.trace_time, rag.trace_purge,
   rag.embedding_model
@@ -28,6 +28,8 @@ grant insert (
   on rag.version to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, withdrawn_from, note)
   on rag.withdrawal to rag_curator, rag_publisher;
+grant insert (tenant, document_id, successor_id, superseded_from, note)
+  on rag.succession to rag_curator, rag_publisher;
 grant insert (tenant, document_id, version, span_id, fact, quote, occurrence)
   on rag.span to rag_curator, rag_publisher;
 grant insert (tenant, question_id, version, content)
@@ -56,6 +58,7 @@ grant select, update (turns) on rag_index.turn to rag_recorder;
 grant select on rag_index.scope, rag_index.scope_value, rag_index.segment, rag_index.posting, rag_index.version to rag_search;
 grant select (tenant, document_id, version, range_start, range_end, words) on rag.passage to rag_search;
 grant select (tenant, document_id, version, withdrawn_from, recorded_at) on rag.withdrawal to rag_search;
+grant select (tenant, document_id, superseded_from, recorded_at) on rag.succession to rag_search;
 
 grant insert (
   tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned, case_facts, query, k, method,

@@ -1,8 +1,9 @@
--- Documents: immutable versions, and withdrawals.
+-- Documents: immutable versions, withdrawals, and successors.
 --
 -- A document is a stable identity (tenant, document_id); it exists by having versions. A version is immutable: body,
 -- applicability, effective time and source never change; a change is the next version. Ends of validity are derived
--- (rag_api.version_status), never stored.
+-- (rag_api.version_status), never stored. A version may be withdrawn, a document be superseded by others; neither is taken
+-- back.
 --
 -- What is retrieved is a passage of a version (025_passages.sql); the outline says where a body is cut.
 --
@@ -115,3 +116,44 @@ create trigger withdrawal_is_append_only
 comment on table rag.withdrawal is
   'Versions taken out of use. Withdrawing the newest version does not bring an older one back.';
 comment on column rag.withdrawal.withdrawn_from is 'From when on the version may not be used. Default: time of recording.';
+
+-- Documents that others take the place of: from then on every version of theirs, whenever it was loaded, is superseded. A
+-- document is a name here, and so is its successor: a folder is loaded in any order.
+create table rag.succession (
+  tenant text collate "C" not null,
+  document_id text collate "C" not null,
+  successor_id text collate "C" not null,
+  superseded_from timestamptz not null default now(),
+  note text,
+  recorded_at timestamptz not null default now(),
+  recorded_by text not null default session_user,
+
+  -- A document may be superseded from an earlier instant than was announced first.
+  constraint succession_key primary key (tenant, document_id, successor_id, superseded_from),
+  constraint succession_tenant_exists foreign key (tenant) references rag.tenant (tenant),
+  constraint succession_document_id_fits check (octet_length(document_id) between 1 and 200),
+  constraint succession_document_id_is_printable check (document_id !~ '[[:cntrl:]]' and document_id = btrim(document_id)),
+  constraint succession_successor_id_fits check (octet_length(successor_id) between 1 and 200),
+  constraint succession_successor_id_is_printable check (
+    successor_id !~ '[[:cntrl:]]' and successor_id = btrim(successor_id)
+  ),
+  constraint succession_is_by_another check (successor_id <> document_id),
+  constraint succession_superseded_from_is_in_range check (
+    superseded_from >= timestamptz '0001-01-01 00:00:00+00' and superseded_from < timestamptz '10000-01-01 00:00:00+00'
+  ),
+  constraint succession_note_fits check (octet_length(note) <= 4000)
+);
+alter table rag.succession enable row level security;
+alter table rag.succession force row level security;
+alter table rag.succession
+  alter column successor_id set statistics 0,
+  alter column note set statistics 0,
+  alter column recorded_by set statistics 0;
+create trigger succession_is_append_only
+  before update or delete or truncate on rag.succession
+  for each statement execute function rag.refuse_change();
+comment on table rag.succession is
+  'Documents that others take the place of: from then on no version of theirs is used, also none that comes later.';
+comment on column rag.succession.successor_id is 'A document of the same tenant that takes its place; it need not be there yet.';
+comment on column rag.succession.superseded_from is 'From when on the document may not be used. Default: time of recording.';
+comment on column rag.succession.recorded_by is 'Login of the session.';

@@ -117,7 +117,7 @@ create table rag_index.turn (
 
   constraint turn_key primary key (tenant)
 );
-comment on table rag_index.turn is 'Loads and withdrawals of a tenant take turns.';
+comment on table rag_index.turn is 'Loads, withdrawals and successions of a tenant take turns.';
 comment on column rag_index.turn.turns is 'How many there were.';
 alter table rag_index.turn enable row level security;
 alter table rag_index.turn force row level security;

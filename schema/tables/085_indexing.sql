@@ -1,11 +1,11 @@
--- Cutting and indexing: what happens in the statement that stores versions, and in the one that withdraws them.
+-- Cutting and indexing: what happens in the statement that stores versions, and in those that withdraw or supersede them.
 --
 -- They are definer functions of rag_recorder, because no role that loads may insert a passage or touch the index; the
 -- policies let it write for the bound tenant alone.
 --
 -- Lock order: the tenant's row of rag_index.turn (one load after the other; whoever comes second sees what the first has
--- stored, so that each ends the use of the other's), then keys of versions, then rows of rag_index.version by document and
--- version.
+-- stored, so that each ends the use of the other's), then keys of versions and of successions, then rows of
+-- rag_index.version by document and version.
 
 grant create on schema rag to rag_recorder;
 grant usage on schema rag_index to rag_recorder;
@@ -14,7 +14,8 @@ grant execute on function rag.pieces, rag.value_ranges, rag.value_clauses, rag.c
 set local role rag_recorder;
 
 -- From when on the versions of some documents are not in use any more, for a question of that instant: from the first
--- instant at which a version with a greater (effective_from, version) is both effective and recorded, or a withdrawal is.
+-- instant at which a version with a greater (effective_from, version) is both effective and recorded, or a withdrawal of it
+-- is, or a successor of the document.
 create function rag.end_uses(
   p_tenant text,
   p_document_ids text[]
@@ -45,6 +46,11 @@ begin
           select min(greatest(w.withdrawn_from, w.recorded_at))
           from rag.withdrawal w
           where w.tenant = p_tenant and w.document_id = o.document_id and w.version = o.version
+        ),
+        (
+          select min(greatest(s.superseded_from, s.recorded_at))
+          from rag.succession s
+          where s.tenant = p_tenant and s.document_id = o.document_id
         ),
         'infinity'
       ) as used_until
@@ -77,9 +83,9 @@ $$;
 revoke all on function rag.take_turn from public;
 grant execute on function rag.take_turn to rag_owner;  -- who makes the triggers
 comment on function rag.take_turn is
-  'Trigger: waits until no other transaction stores versions, withdrawals or types of attributes of the bound tenant.';
+  'Trigger: waits until no other transaction stores versions, withdrawals, successions or types of the bound tenant.';
 
-create function rag.end_withdrawn_uses()
+create function rag.end_stated_uses()
   returns trigger
   language plpgsql
   security definer
@@ -90,9 +96,9 @@ begin
   return null;
 end;
 $$;
-revoke all on function rag.end_withdrawn_uses from public;
-grant execute on function rag.end_withdrawn_uses to rag_owner;  -- who makes the trigger
-comment on function rag.end_withdrawn_uses is 'Trigger: ends the use of withdrawn versions in the index.';
+revoke all on function rag.end_stated_uses from public;
+grant execute on function rag.end_stated_uses to rag_owner;  -- who makes the trigger
+comment on function rag.end_stated_uses is 'Trigger: ends the use of versions in the index that were withdrawn or superseded.';
 
 -- A new type of an attribute: what the tenant's versions state of it is read in that type too.
 create function rag.index_values()
@@ -282,15 +288,22 @@ begin
     group by f.language
   ) as o using (language);
 
-  -- Only a document that has several versions can have one that ends another.
+  -- Only a document that has several versions can have one that ends another, or one that others take the place of.
   perform rag.end_uses(v_tenant, d.document_ids)
   from (
-    select array_agg(distinct s.document_id) as document_ids
-    from stored s
-    where exists (
-      select from rag_index.version v
-      where v.tenant = v_tenant and v.document_id = s.document_id and v.version <> s.version
-    )
+    select array_agg(distinct o.document_id) as document_ids
+    from (
+      select s.document_id
+      from stored s
+      where exists (
+        select from rag_index.version v
+        where v.tenant = v_tenant and v.document_id = s.document_id and v.version <> s.version
+      )
+      union all
+      select s.document_id
+      from stored s
+      where exists (select from rag.succession n where n.tenant = v_tenant and n.document_id = s.document_id)
+    ) as o
   ) as d
   where d.document_ids is not null;
   return null;
@@ -315,6 +328,9 @@ create trigger attribute_is_indexed
   after insert on rag.attribute
   referencing new table as stored
   for each statement execute function rag.index_values();
+create trigger succession_takes_turn
+  before insert on rag.succession
+  for each statement execute function rag.take_turn();
 create trigger version_is_cut
   after insert on rag.version
   referencing new table as stored
@@ -322,4 +338,8 @@ create trigger version_is_cut
 create trigger withdrawal_ends_use
   after insert on rag.withdrawal
   referencing new table as stored
-  for each statement execute function rag.end_withdrawn_uses();
+  for each statement execute function rag.end_stated_uses();
+create trigger succession_ends_use
+  after insert on rag.succession
+  referencing new table as stored
+  for each statement execute function rag.end_stated_uses();

@@ -24,7 +24,7 @@ Place = tuple[str, str, int, int]
 
 
 def grow(database: Database, chosen: random.Random, age: int = 0) -> None:
-    """Load, supersede and withdraw documents of acme and public in a few batches, with maintenance between."""
+    """Load, supersede, succeed and withdraw documents of acme and public in batches, with maintenance between."""
     for batch in range(10 * age, 10 * age + chosen.randint(2, 5)):
         login = chosen.choice(("acme_curator", "acme_curator", "publisher"))
         documents: dict[tuple[str, int], dict[str, Any]] = {}
@@ -36,6 +36,8 @@ def grow(database: Database, chosen: random.Random, age: int = 0) -> None:
             for stored in loaded:
                 if chosen.random() < 0.1:
                     tenant.withdraw_version(stored.document_id, stored.version, withdrawn_from=_instant(chosen))
+                if chosen.random() < 0.05:
+                    tenant.supersede(stored.document_id, ["D0"], superseded_from=_instant(chosen))
         if chosen.random() < 0.4:
             with database.engine("postgres") as engine:
                 _maintenance.maintain(engine, least=2)

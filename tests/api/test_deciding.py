@@ -107,12 +107,25 @@ def test_each_visible_version_that_may_not_be_used_has_its_reason(gateway: Datab
         max_size=9,
     ),
     withdrawn=st.lists(st.tuples(st.integers(0, 8), st.sampled_from([None, "2020-06-01", "2999-01-01"])), max_size=3),
+    succeeded=st.lists(
+        st.tuples(st.sampled_from(["A", "B"]), st.sampled_from([None, "2020-06-01", "2999-01-01"])), max_size=2
+    ),
+    stated_first=st.booleans(),
     valid_at=st.sampled_from([None, "2019-01-01", "2020-07-01", "2999-06-01"]),
 )
 def test_what_is_ranked_is_what_is_said_to_be_eligible(
-    shared_store: Database, versions: list[Any], withdrawn: list[Any], valid_at: str | None
+    shared_store: Database,
+    versions: list[Any],
+    withdrawn: list[Any],
+    succeeded: list[Any],
+    stated_first: bool,
+    valid_at: str | None,
 ) -> None:
-    """Against a plain reading of the rules, too: current is the greatest (effective_from, version), not withdrawn."""
+    """Against a plain reading of the rules, too.
+
+    Current is the greatest (effective_from, version) of a document, not withdrawn, of a document that no other takes
+    the place of; it does not matter whether that was stated before the document was loaded.
+    """
     now = datetime.now(UTC)
 
     def instant(text: str | None) -> datetime:
@@ -120,6 +133,18 @@ def test_what_is_ranked_is_what_is_said_to_be_eligible(
 
     with shared_store.connect("acme_curator") as connection:
         connection.execute("select rag_api.bind(p_tenant => 'acme')")
+
+        def succeed() -> None:
+            for document_id, superseded_from in succeeded:
+                connection.execute(
+                    "insert into rag.succession (tenant, document_id, successor_id, superseded_from)"
+                    " values ('acme', %s, 'Z', coalesce(%s::timestamptz at time zone 'UTC', now()))"
+                    " on conflict do nothing",
+                    [document_id, superseded_from],
+                )
+
+        if stated_first:
+            succeed()
         for document_id, version, effective_from, applies_to in versions:
             connection.execute(
                 "insert into rag.version (tenant, document_id, version, body, effective_from, applies_to)"
@@ -135,6 +160,8 @@ def test_what_is_ranked_is_what_is_said_to_be_eligible(
                     [document_id, version, withdrawn_from],
                 )
                 gone.append((document_id, version, instant(withdrawn_from)))
+        if not stated_first:
+            succeed()
         arguments = ['{"m": "x"}', valid_at]
         ranked = connection.execute(
             "select document_id, version from rag_api.eligible(%s::jsonb, %s::timestamptz at time zone 'UTC')",
@@ -143,6 +170,11 @@ def test_what_is_ranked_is_what_is_said_to_be_eligible(
         said = connection.execute(
             "select document_id, version from rag_api.eligibility(%s::jsonb, %s::timestamptz at time zone 'UTC')"
             " where eligible and reason is null",
+            arguments,
+        ).fetchall()
+        selected = connection.execute(
+            "select document_id, version from rag_api.selection('text', %s::jsonb, 1000,"
+            " %s::timestamptz at time zone 'UTC')",
             arguments,
         ).fetchall()
         unsaid = connection.execute(
@@ -163,9 +195,12 @@ def test_what_is_ranked_is_what_is_said_to_be_eligible(
         if effective:
             _, number, scope = max(effective, key=lambda found: found[:2])
             withdrawn_by_then = any(found[:2] == (name, number) and found[2] <= at for found in gone)
+            replaced_by_then = any(found == name and instant(since) <= at for found, since in succeeded)
+            if replaced_by_then:
+                continue
             if not withdrawn_by_then and set(scope) <= {"m"} and "x" in scope.get("m", ["x"]):
                 expected.add((name, number))
-    assert sorted(ranked) == sorted(said) == sorted(expected)
+    assert sorted(ranked) == sorted(said) == sorted(selected) == sorted(expected)
     assert unsaid == (0,)
 
 

@@ -36,6 +36,10 @@ def a_withdrawal_of_a_superseded_version(acme: Tenant) -> None:
     acme.withdraw_version("a", 1)
 
 
+def a_succession(acme: Tenant) -> None:
+    acme.supersede("a", ["b"])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -44,6 +48,7 @@ def a_withdrawal_of_a_superseded_version(acme: Tenant) -> None:
         the_same_text_as_another_version,
         a_withdrawal,
         a_withdrawal_of_a_superseded_version,
+        a_succession,
     ],
 )
 def test_whatever_the_retriever_could_see_changes_the_fingerprint(
@@ -77,6 +82,10 @@ def test_a_span_more_changes_the_fingerprint(forwards: Database) -> None:
         {"spans": [{"id": "s", "fact": "f", "quote": "Same"}]},
         {"spans": [{"id": "s", "fact": "g", "quote": "Same"}]},
         {"spans": [{"id": "s", "fact": "f", "quote": "words"}]},
+        {"successors": ["e"]},
+        {"successors": ["e"], "superseded_from": "2024-01-02"},
+        {"successors": ["f"]},
+        {"successors": ["e", "f"]},
     ],
     ids=lambda variant: json.dumps(variant),
 )
@@ -85,6 +94,26 @@ def test_two_stores_that_differ_in_one_thing_have_different_fingerprints(
 ) -> None:
     plain: Json = {"id": "d", "version": 1, "body": "Same words."}
     assert fingerprint_of(connection, [{**plain, **variant}]) != fingerprint_of(connection, [plain])
+
+
+def test_stores_without_successors_have_the_fingerprint_that_they_had(connection: sa.Connection) -> None:
+    """What a release without them computed."""
+    loaded: list[Json] = [{"id": "d", "version": 1, "body": "Same words.", "language": "english"}]
+    assert fingerprint_of(connection, loaded) == ("47e4a1740d0b50a7ecb59a9318a80099d103c87ec4745603571f4929fcd6ddad")
+
+
+def test_successors_that_are_stated_differ_and_their_order_does_not(connection: sa.Connection) -> None:
+    plain: Json = {"id": "d", "version": 1, "body": "Same words."}
+    stated: list[Json] = [
+        {"successors": ["e"]},
+        {"successors": ["f"]},
+        {"successors": ["e", "f"]},
+        {"successors": ["e"], "superseded_from": "2024-01-02"},
+    ]
+    assert len({fingerprint_of(connection, [{**plain, **successors}]) for successors in stated}) == len(stated)
+    assert fingerprint_of(connection, [{**plain, "successors": ["f", "e"]}]) == fingerprint_of(
+        connection, [{**plain, "successors": ["e", "f"]}]
+    )
 
 
 def fingerprint_of(connection: sa.Connection, loaded: list[Json]) -> str:
@@ -128,6 +157,7 @@ def test_the_fingerprint_of_the_past_stays_as_it_was(gateway: Database) -> None:
     gateway.load("acme_curator", SEED / "changes" / "HOLD-7-v3-changed.md")
     with gateway.tenant("acme_curator") as acme:
         acme.withdraw_version("HOLD-7", 3)
+        acme.supersede("HOLD-7", ["HOLD-8"], superseded_from=datetime(2020, 1, 1, tzinfo=UTC))
     assert fingerprint(then) == before
 
 

@@ -36,6 +36,11 @@ def withdraw(acme: Tenant, note: str) -> None:
     acme.withdraw_version("D", 1, note=note)
 
 
+def supersede(acme: Tenant, note: str) -> None:
+    load(acme)
+    acme.supersede("D", ["E"], note=note)
+
+
 def contract(size: int) -> Json:
     """Clauses of 1 MiB each, and one that fills what is left."""
     proposition: Json = {"quote": "q", "clauses": [f"{number}" + "c" * (MIB - 1) for number in range(7)] + [""]}
@@ -88,6 +93,15 @@ LIMITS: list[tuple[str, int, Call, type[RagSqlError], str]] = [
         "0.spans.0.fact",
     ),
     ("note on a withdrawal", 4000, lambda acme, n: withdraw(acme, "x" * n), InvalidRequest, ""),
+    ("note on a succession", 4000, lambda acme, n: supersede(acme, "x" * n), InvalidRequest, ""),
+    (
+        "successors",
+        100,
+        lambda acme, n: load(acme, successors=[f"E{number}" for number in range(n)]),
+        InvalidDocument,
+        "0.successors",
+    ),
+    ("successor", 200, lambda acme, n: load(acme, successors=["x" * n]), InvalidDocument, "0.successors.0"),
     ("contract", 8 * MIB, lambda acme, n: acme.add_contract("q", 1, contract(n)), InvalidContract, ""),
     ("quotation to look for", MIB, lambda acme, n: acme.nearest_passage("x" * n), InvalidRequest, ""),
     ("passages to look for", 1000, lambda acme, n: acme.nearest_passage("x", k=n), InvalidRequest, ""),
@@ -152,6 +166,9 @@ def test_a_query_and_a_reviewers_words_have_limits(gateway: Database) -> None:
         ("version", {"metadata": json.dumps(padded(65537))}, "version_metadata_fits"),
         ("version", {"applies_to": json.dumps({"k": [f"{n:060}" for n in range(1100)]})}, "version_applies_to_fits"),
         ("withdrawal", {"note": "x" * 4001}, "withdrawal_note_fits"),
+        ("succession", {"successor_id": "E", "note": "x" * 4001}, "succession_note_fits"),
+        ("succession", {"successor_id": "x" * 201}, "succession_successor_id_fits"),
+        ("succession", {"successor_id": "D"}, "succession_is_by_another"),
         ("span", {"quote": "x" * (MIB + 1)}, "span_quote_fits"),
         ("contract", {"content": json.dumps(contract(8 * MIB + 1))}, "contract_content_fits"),
     ],
@@ -163,6 +180,8 @@ def test_who_inserts_past_the_functions_meets_the_same_limit(
     given["question_id" if table == "contract" else "document_id"] = "D"
     if table == "version":
         given["body"] = "Text."
+    if table == "succession":
+        del given["version"]
     if table == "span":
         given |= {"span_id": "s", "fact": "f"}
     with pytest.raises(RagSqlError) as caught, rolled_back(connection) as acme, errors.translate():
@@ -182,8 +201,8 @@ def test_every_constraint_that_a_curator_can_meet_has_a_class(connection: sa.Con
             sa.text(
                 "select conname from pg_constraint where contype in ('c', 'p') and conrelid in"
                 " ('rag.attribute'::regclass, 'rag.version'::regclass, 'rag.withdrawal'::regclass,"
-                " 'rag.span'::regclass, 'rag.contract'::regclass)"
+                " 'rag.succession'::regclass, 'rag.span'::regclass, 'rag.contract'::regclass)"
             )
         )
         names = set(found.scalars())
-    assert names - set(BY_CONSTRAINT) == {"span_within_body", "withdrawal_key"}
+    assert names - set(BY_CONSTRAINT) == {"span_within_body", "withdrawal_key", "succession_key"}

@@ -122,6 +122,15 @@ def test_the_order_and_repetition_of_values_is_not_content(store: Database) -> N
         ({"spans": [{"id": "s1", "fact": "f", "quote": "14", "range_start": 0}]}, "spans.0.range_start"),
         ({"spans": [{"id": "s", "fact": "f", "quote": "14"}, {"id": "s", "fact": "f", "quote": "days"}]}, "spans.1.id"),
         ({"spans": ["s1"]}, "spans.0.fact"),
+        ({"successors": []}, "successors"),
+        ({"successors": "POL-2"}, "successors"),
+        ({"successors": ["POL-2", 3]}, "successors.1"),
+        ({"successors": ["POL-2", " POL-3"]}, "successors.1"),
+        ({"successors": [None]}, "successors.0"),
+        ({"successors": ["POL-2", "POL-1"]}, "successors.1"),
+        ({"successors": ["POL-2"], "superseded_from": "soon"}, "superseded_from"),
+        ({"successors": ["POL-2"], "superseded_from": None}, "superseded_from"),
+        ({"superseded_from": "2026-01-01"}, "superseded_from"),
     ],
 )
 def test_a_malformed_document_is_refused_with_its_place(
@@ -244,7 +253,8 @@ def test_an_invalid_contract_is_refused_with_its_place(shared_store: Database, c
 
 
 @pytest.mark.parametrize(
-    "table", ["version", "withdrawal", "span", "contract", "packet", "packet_source", "packet_span", "approval"]
+    "table",
+    ["version", "withdrawal", "succession", "span", "contract", "packet", "packet_source", "packet_span", "approval"],
 )
 @pytest.mark.parametrize("verb", ["update", "delete", "truncate"])
 def test_evidence_is_append_only_even_for_the_superuser(shared_gateway: Database, table: str, verb: str) -> None:

@@ -129,6 +129,28 @@ DOCUMENTS = [
         "Keep it under metadata if it is not.",
     ),
     load(
+        "successors under another name",
+        "---\nid: A\nsuperseded_by: B\n---\nText.\n",
+        3,
+        None,
+        "superseded_by is no key; is successors meant?",
+        "Keep it under metadata if it is not.",
+    ),
+    load(
+        "a document that takes its own place",
+        "---\nid: A\nsuccessors:\n  - B\n  - A\n---\nText.\n",
+        5,
+        "RS020",
+        "successors.1: must be another document: none takes its own place",
+    ),
+    load(
+        "a time without successors",
+        "---\nid: A\nsuperseded_from: 2026-01-01\n---\nText.\n",
+        3,
+        "RS020",
+        "superseded_from: is the time of successors, and there are none",
+    ),
+    load(
         "another tenant's document",
         "---\nid: A\ntenant: northwind\n---\nText.\n",
         3,

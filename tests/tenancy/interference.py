@@ -3,9 +3,9 @@
 ``python -m tests.tenancy.interference [--law a|b] [--runs N] [--seed DAY]``; a run is made of its seed and its number.
 
 (a)  Acme looks at everything that it can call, select or explain; northwind adds, supersedes and withdraws documents,
-     adds spans, vectors, contracts, packets, traces, answers, approvals and attributes, and the owner maintains the
-     index; acme looks again. All is the same, but for the figures of ``VOLUME``, and no estimate tells what northwind's
-     rows hold.
+     names their successors, adds spans, vectors, contracts, packets, traces, answers, approvals and attributes, and the
+     owner maintains the index; acme looks again. All is the same, but for the figures of ``VOLUME``, and no estimate
+     tells what northwind's rows hold.
 (b)  Documents of acme's own and public ones come that are visible and not eligible; what acme decides is the same.
 """
 
@@ -153,7 +153,7 @@ class Actor:
     def act(self, times: int, *, declares: bool = True) -> None:
         """Do so many things, chosen at random; types of attributes are declared or not."""
         actions: list[Callable[[], None]] = [self.document, self.document, self.spans, self.withdrawal, self.contract]
-        actions += [self.embeddings, self.withdrawals]
+        actions += [self.embeddings, self.withdrawals, self.succession]
         if self._tenant != "public":
             actions += [self.packet, self.packet, *([self.attribute] if declares else [])]
         for _ in range(times):
@@ -167,7 +167,7 @@ class Actor:
                 self.did[action.__name__] += 1
 
     def document(self, *, withdrawn: bool = False, **stated: Any) -> None:
-        """A document, or a new version of one; withdrawn in the same moment."""
+        """A document, or a new version of one; withdrawn in the same moment, or stating what takes its place."""
         chosen = self._chosen
         name = chosen.choice(_IDS)
         self._versions[name] = self._versions.get(name, chosen.choice([3, 9])) + chosen.randint(1, 3)
@@ -217,6 +217,12 @@ class Actor:
         names = sorted(self._versions)
         every = "count(rag_api.withdraw_version(d, v)) from unnest(%s::text[], %s::integer[]) as t(d, v)"
         self._call(0, every, names, [self._versions[name] for name in names])
+
+    def succession(self) -> None:
+        """Another document takes the place of one, now or before it was loaded."""
+        (name, _), successor = self._one_of_mine(), self._chosen.choice(_IDS)
+        since = self._chosen.choice([None, "2020-01-01", "2999-01-01"])
+        self._call(0, "rag_api.supersede_document(%s, array[%s], %s)", name, successor, since)
 
     def contract(self) -> None:
         """Of the question that acme asks, or of another."""
@@ -271,7 +277,7 @@ def add_ineligible(sessions: Sessions, chosen: random.Random) -> str:
     """Add a document of acme's or a public one that is visible and not eligible; why it is not."""
     tenant, known = chosen.choice([("acme", "HOLD-7"), ("public", "GW-241")])
     actor = Actor(sessions, tenant, chosen)
-    why = chosen.choice(["does not apply", "scheduled", "superseded", "withdrawn"])
+    why = chosen.choice(["does not apply", "scheduled", "superseded", "succeeded", "withdrawn"])
     stated: dict[str, Any] = {
         "id": f"N-{chosen.randrange(10**9)}",
         "body": f"{QUERY}. {' '.join(_QUOTES)}",
@@ -285,6 +291,8 @@ def add_ineligible(sessions: Sessions, chosen: random.Random) -> str:
         stated |= {"id": chosen.choice([known, stated["id"]]), "effective_from": "2999-01-01"}
     elif why == "superseded":
         stated |= {"id": known, "effective_from": "1990-01-01"}
+    elif why == "succeeded":
+        stated |= {"successors": [known]}
     actor.document(version=chosen.randint(1000, 10**9), withdrawn=why == "withdrawn", **stated)
     return why
 

@@ -29,7 +29,7 @@ DEFINERS = {
     ("rag_auth.own_tenants()", "rag_binder"),
     ("rag.cut_versions()", "rag_recorder"),
     ("rag.take_turn()", "rag_recorder"),
-    ("rag.end_withdrawn_uses()", "rag_recorder"),
+    ("rag.end_stated_uses()", "rag_recorder"),
     ("rag.index_values()", "rag_recorder"),
     (f"rag_api.record_packet(text,text,jsonb,integer,integer,{_INSTANT},{_INSTANT},text,jsonb)", "rag_recorder"),
     ("rag_api._stated_scopes()", "rag_search"),
@@ -71,6 +71,7 @@ OPEN_POLICIES = {
     ("rag.version", "version_audit", "rag_auditor"),
     ("rag.passage", "passage_audit", "rag_auditor"),
     ("rag.withdrawal", "withdrawal_audit", "rag_auditor"),
+    ("rag.succession", "succession_audit", "rag_auditor"),
     ("rag.span", "span_audit", "rag_auditor"),
     ("rag.contract", "contract_audit", "rag_auditor"),
     ("rag.packet", "packet_audit", "rag_auditor"),
@@ -109,6 +110,7 @@ INSERTABLE = {
         "applies_to body document_id effective_from language metadata outline published source tenant title version"
     ),
     ("rag.withdrawal", "rag_curator"): "document_id note tenant version withdrawn_from",
+    ("rag.succession", "rag_curator"): "document_id note successor_id superseded_from tenant",
     ("rag.span", "rag_curator"): "document_id fact occurrence quote span_id tenant version",
     ("rag.contract", "rag_curator"): "content question_id tenant version",
     ("rag.embedding_model", "rag_curator"): "dimension model model_version tenant",
@@ -159,14 +161,15 @@ INSERTABLE |= {(table, "rag_publisher"): names for (table, role), names in INSER
 COLUMNS_WITH_STATISTICS = {
     *(
         f"rag.{table}.tenant"
-        for table in ("tenant", "attribute", "version", "passage", "withdrawal", "span", "contract")
+        for table in ("tenant", "attribute", "version", "passage", "withdrawal", "succession", "span", "contract")
     ),
     "rag.embedding_model.tenant",
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
     *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge")),
     *(f"rag.{table}.document_tenant" for table in ("trace_candidate", "trace_passage")),
-    *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
+    *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "succession", "span")),
+    *(f"rag.{table}.document_id" for table in ("packet_source", "packet_span")),
     *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),
     "rag.packet.contract_tenant",
     "rag.version.applies_to",
@@ -424,7 +427,8 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
             " join pg_class c on c.oid = polrelid where polcmd = 'a' and pg_get_expr(polwithcheck, polrelid) <> 'true'",
         )
     }
-    evidence = {"attribute", "version", "passage", "withdrawal", "span", "contract", "approval", "embedding_model"}
+    evidence = {"attribute", "version", "passage", "withdrawal", "succession", "span", "contract", "approval"}
+    evidence |= {"embedding_model"}
     records = {
         "packet",
         "packet_source",

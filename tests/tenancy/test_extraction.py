@@ -35,6 +35,7 @@ SHARED = {
     ("rag.attribute", "attribute"): "acme-",
     ("rag.contract", "question_id"): "hold-",
     ("rag.withdrawal", "note"): "acme-secret ",
+    ("rag.succession", "successor_id"): "acme-secret-",
 }
 OWN = {
     ("rag.packet", "query"): "Gateway acme-",

@@ -26,6 +26,7 @@ HIDDEN = (
     ("rag.span", "document_id = %s", "acme-secret-document", "acme-secret-documenu"),
     ("rag.span", "span_id = %s", "acme-secret", "acme-secreu"),
     ("rag.withdrawal", "document_id = %s", "acme-secret-withdrawn", "acme-secret-withdrawo"),
+    ("rag.succession", "document_id = %s", "acme-secret-superseded", "acme-secret-supersedee"),
     ("rag.contract", "question_id = %s", "hold-question", "hold-questioo"),
     ("rag.packet", "contract_tenant = 'acme' and question_id = %s", "hold-question", "hold-questioo"),
     ("rag.packet", "contract_tenant = 'public' and question_id = %s", "asked-by-acme", "asked-by-acmf"),
@@ -81,6 +82,11 @@ def fill(database: Database) -> None:
         connection.execute(
             "insert into rag.withdrawal (tenant, document_id, version, note)"
             " select tenant, document_id, version, 'hidden note' from rag.version where document_id = 'bulk'"
+        )
+        connection.execute(
+            "insert into rag.succession (tenant, document_id, successor_id, note)"
+            " select 'acme', 'bulk', 'hidden successor', 'hidden note' union all"
+            " select 'acme', 'bulk ' || i, 'hidden successor', 'hidden note' from generate_series(1, 1500) as i"
         )
         connection.execute(
             "insert into rag.packet (tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned,"
@@ -151,6 +157,8 @@ def test_E05_running_a_query_does_not_tell_whether_a_hidden_row_matches(
         ("rag.version", "body_sha256 = sha256(convert_to(%s, 'UTF8'))", "hidden body"),
         ("rag.version", "recorded_by = %s", "hidden_login"),
         ("rag.withdrawal", "note = %s", "hidden note"),
+        ("rag.succession", "note = %s", "hidden note"),
+        ("rag.succession", "successor_id = %s", "hidden successor"),
         ("rag.packet", "outcome = %s", "AskForEvidence"),
         ("rag.packet", "query = %s", "hidden"),
         ("rag.packet", "digest = sha256(convert_to(%s, 'UTF8'))", "hidden"),

@@ -136,6 +136,12 @@ def test_D15_no_row_is_planted_with_or_without_reading_it_back(
         ),
         ("insert into rag.withdrawal (tenant, document_id, version) values ('northwind', %s, 2)", "HOLD-7", "HOLD-8"),
         (
+            """insert into rag.succession (tenant, document_id, successor_id, note)
+               values ('northwind', %s, 'X', repeat('x', 4001))""",
+            "acme-secret-superseded",
+            "acme-secret-supersedee",
+        ),
+        (
             """insert into rag.span (tenant, document_id, version, span_id, fact, quote)
                values ('northwind', %s, 2, 's', 'f', 'a')""",
             "HOLD-7",
@@ -152,6 +158,8 @@ def test_D15_no_row_is_planted_with_or_without_reading_it_back(
             "hold-questioo",
         ),
         ("select rag_api.withdraw_version(%s, 2)", "HOLD-7", "HOLD-8"),
+        ("select rag_api.supersede_document(%s, array['X'])", "HOLD-7", "HOLD-8"),
+        ("select * from rag_api.history(%s)", "HOLD-7", "HOLD-8"),
         (
             """select * from rag_api.add_spans(jsonb_build_array(jsonb_build_object('document', %s::text) ||
                '{"version": 2, "span": "s", "fact": "f", "quote": "a"}'))""",
@@ -219,7 +227,7 @@ def test_E23_no_row_of_northwinds_holds_one_of_acmes(northwind: Connection, cata
     ):
         northwind.execute(statement.encode(), (value,))
     catalog.execute("set local lock_timeout = '1s'; set local session_replication_role = replica")
-    for table in ("withdrawal", "span", "contract", "passage", "version"):
+    for table in ("withdrawal", "succession", "span", "contract", "passage", "version"):
         catalog.execute(f"select from rag.{table} where tenant = 'acme' for update nowait".encode())
     catalog.rollback()
 
@@ -237,7 +245,7 @@ def test_D04_whatever_is_allowed_besides_a_search_finds_nothing_of_acmes(copy: C
     before = seen()
     assert before["_stated_scopes"]
     with database.connect(SUPERUSER) as superuser:
-        for table in (*wall.SIDE_TABLES, "rag.passage", "rag.withdrawal", "rag.embedding_model"):
+        for table in (*wall.SIDE_TABLES, "rag.passage", "rag.withdrawal", "rag.succession", "rag.embedding_model"):
             superuser.execute(f"create policy wide on {table} for select to public using (true)".encode())
     assert seen() == before
     server.drop(database)

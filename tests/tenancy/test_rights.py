@@ -23,6 +23,7 @@ WRITES: dict[str, tuple[str, Callable[[Tenant], Any]]] = {
     "asking what would be loaded": ("acme_curator", lambda acme: acme.same_documents([DOCUMENT])),
     "adding spans": ("acme_curator", lambda acme: acme.add_spans([SPAN])),
     "withdrawing": ("acme_curator", lambda acme: acme.withdraw_version("HOLD-7", 2)),
+    "superseding": ("acme_curator", lambda acme: acme.supersede("HOLD-7", ["HOLD-8"])),
     "declaring an attribute": ("acme_curator", lambda acme: acme.set_attribute("size", "number")),
     "adding a contract": ("acme_curator", lambda acme: acme.add_contract("q", 1, CONTENT)),
     "approving": ("acme_reviewer", lambda acme: acme.approve(NO_REVIEW)),
@@ -33,6 +34,9 @@ WRITES: dict[str, tuple[str, Callable[[Tenant], Any]]] = {
 INSERTS = {
     "a version": "insert into rag.version (tenant, document_id, version, body) values ('acme', 'X', 1, 'x')",
     "a withdrawal": "insert into rag.withdrawal (tenant, document_id, version) values ('acme', 'HOLD-7', 2)",
+    "a succession": (
+        "insert into rag.succession (tenant, document_id, successor_id) values ('acme', 'HOLD-7', 'HOLD-8')"
+    ),
     "a span": (
         "insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)"
         " values ('acme', 'HOLD-7', 2, 's9', 'known-issue', 'a', 1)"

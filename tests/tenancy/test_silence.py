@@ -36,6 +36,8 @@ def work(acme: Tenant) -> None:
     acme.record_answer(trace.trace_id, f"{SECRET} [P1].", ["P1"], prompt_version="1", model=SECRET)
     acme.explain(QUESTION, query=SECRET, case=CASE, k=5)
     acme.withdraw_version(SECRET, 1, note=SECRET)
+    acme.supersede(SECRET, [f"{SECRET} too"], note=SECRET)
+    acme.history(SECRET)
 
 
 FAILURES: dict[str, Callable[[Tenant], object]] = {
@@ -180,10 +182,12 @@ def test_E18_the_server_prints_trees_to_the_client_without_a_row_in_them(spent: 
 def test_E11_a_constraint_that_fails_repeats_no_row(northwind_writes: Connection) -> None:
     """Row-level security takes the values out of the detail; a limit and a key say their name and no more."""
     version, withdrawal = "insert into rag.version (tenant, document_id, version, body)", "insert into rag.withdrawal"
+    succession = "insert into rag.succession"
     for statement in (
         f"{version} values ('northwind', 'X', 0, 'northwind-secret')",
         f"{version} values ('northwind', 'PRIVATE', 1, 'northwind-secret')",
         f"{withdrawal} (tenant, document_id, version, note) values ('northwind', 'NO', 1, 'northwind-secret')",
+        f"{succession} (tenant, document_id, successor_id, note) values ('northwind', 'NO', 'NO', 'northwind-secret')",
     ):
         with pytest.raises(psycopg.errors.IntegrityError) as caught, northwind_writes.transaction():
             northwind_writes.execute(statement.encode())

@@ -17,7 +17,15 @@ from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, SIDE_TABLES, STRAN
 
 PROOFS = {"rag_auth.membership", "rag_auth.signing_key"}
 EVIDENCE = tuple(table for table in TABLES if table not in {"rag.tenant", *PROOFS, *SIDE_TABLES})
-CURATED = ("rag.attribute", "rag.version", "rag.withdrawal", "rag.span", "rag.contract", "rag.embedding_model")
+CURATED = (
+    "rag.attribute",
+    "rag.version",
+    "rag.withdrawal",
+    "rag.succession",
+    "rag.span",
+    "rag.contract",
+    "rag.embedding_model",
+)
 TRACES = tuple(
     f"rag.{table}"
     for table in ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
@@ -198,7 +206,7 @@ def test_the_searcher_reads_the_index_and_places_of_passages_within_the_wall(pro
     """Its functions run for the caller's tenant: another's vectors are out of their reach, whatever they ask for."""
     found = probed["keys"]["search_key"]
     seen = {table: set(found[table]["sees"]["rows"]) for table in TABLES if found[table]["sees"]["state"] == "ok"}
-    # Of passages and withdrawals it reads columns; a partition is read through its table.
+    # Of passages, withdrawals and successions it reads columns; a partition is read through its table.
     assert set(seen) == {"rag.embedding_model", *SIDE_TABLES} - {"rag_index.turn", "rag_index.embedding_0"}
     assert all("northwind" in tenants <= {"northwind", "public"} for tenants in seen.values())
     added = {table: {tenant for tenant, state in found[table]["adds"].items() if state != DENIED} for table in TABLES}
@@ -293,6 +301,7 @@ def test_what_the_database_derives_cannot_be_stated(spent: Database, session: st
         "rag.attribute": ("declaration_number", "recorded_at", "recorded_by"),
         "rag.version": ("recorded_at", "recorded_by", "body_length", "body_sha256"),
         "rag.withdrawal": ("recorded_at", "recorded_by"),
+        "rag.succession": ("recorded_at", "recorded_by"),
         "rag.span": ("recorded_at", "recorded_by", "body_length", "range_start", "range_end"),
         "rag.contract": ("recorded_at", "recorded_by", "content_sha256"),
     }

@@ -145,6 +145,9 @@ INSERTS: dict[str, LiteralString] = {
     "rag.withdrawal": (
         "insert into rag.withdrawal (tenant, document_id, version) values (%(tenant)s, %(document_id)s, %(version)s)"
     ),
+    "rag.succession": (
+        "insert into rag.succession (tenant, document_id, successor_id) values (%(tenant)s, %(document_id)s, 'X')"
+    ),
     "rag.span": (
         "insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)"
         " values (%(tenant)s, %(document_id)s, %(version)s, 's9', 'known-issue', 'a', 1)"
@@ -271,6 +274,7 @@ CALLS: dict[str, str] = {
     "_declare_attributes": "select rag_api._declare_attributes(array['x'])",
     "_differences": "select * from rag_api._differences(%(tenant)s, %(documents)s::jsonb -> 0, '\\x00')",
     "_document_problems": "select * from rag_api._document_problems(%(documents)s)",
+    "_current_versions": "select * from rag_api._current_versions(null, null)",
     "_effective_versions": "select * from rag_api._effective_versions(null, null)",
     "_eligible_segments": f"select * from rag_api._eligible_segments({_SCOPES}, true)",
     "_fitting": (
@@ -305,6 +309,7 @@ CALLS: dict[str, str] = {
     "_span_problems": "select * from rag_api._span_problems(cast(%(spans)s as jsonb) -> 0)",
     "_stated_scopes": "select * from rag_api._stated_scopes()",
     "_stated_time": "select rag_api._stated_time('2026-01-01', '2026-01-02')",
+    "_superseded_documents": "select * from rag_api._superseded_documents(null, null)",
     "_text": "select rag_api._text('x')",
     "_trace": "select * from rag_api._trace(%(trace_id)s)",
     "_utc": "select rag_api._utc('2026-01-01')",
@@ -347,6 +352,7 @@ CALLS: dict[str, str] = {
     "evidence_preimage": f"select rag_api.evidence_preimage({_CONTRACT}, '{{}}', {_SELECTION})",
     "explain": f"select * from rag_api.explain({_REQUEST})",
     "global_ranking": "select * from rag_api.global_ranking(%(tenant)s, %(query)s, %(case)s)",
+    "history": "select * from rag_api.history(%(document_id)s)",
     "load_documents": "select * from rag_api.load_documents(%(documents)s)",
     "missing_facts": f"select * from rag_api.missing_facts(%(tenant)s, %(question_id)s, 1, {_SELECTION})",
     "missing_embeddings": "select * from rag_api.missing_embeddings('probe', '1', 100)",
@@ -363,6 +369,7 @@ CALLS: dict[str, str] = {
     "search": "select * from rag_api.search(%(query)s, 9, p_case_facts => %(case)s, p_why => true)",
     "selection": "select * from rag_api.selection(%(query)s, %(case)s, 9)",
     "set_attribute": "select rag_api.set_attribute('x', 'number')",
+    "supersede_document": "select rag_api.supersede_document(%(document_id)s, array['X'])",
     "transaction_identity": "select login from rag_api.transaction_identity()",
     "version_status": "select * from rag_api.version_status()",
     "withdraw_version": "select rag_api.withdraw_version(%(document_id)s, %(version)s)",
@@ -518,7 +525,8 @@ def prepare(database: Database) -> None:
                 "  'body', 'Gateway ' || %(t)s, 'spans', jsonb_build_array(jsonb_build_object("
                 "   'id', %(t)s, 'fact', 'known-issue', 'quote', 'Gateway ' || %(t)s))),"
                 " jsonb_build_object('id', %(t)s || '-withdrawn', 'version', 1, 'body', %(t)s,"
-                "  'applies_to', jsonb_build_object(%(t)s, jsonb_build_array('1')))))",
+                "  'applies_to', jsonb_build_object(%(t)s, jsonb_build_array('1'))),"
+                " jsonb_build_object('id', %(t)s || '-superseded', 'version', 1, 'body', %(t)s)))",
                 values,
             )
             cursor.execute("select rag_api.set_attribute(%(t)s, 'number')", values)
@@ -535,6 +543,11 @@ def prepare(database: Database) -> None:
             )
             cursor.execute(
                 "select rag_api.withdraw_version(%(t)s || '-withdrawn', 1, '2026-01-01', %(t)s || ' note')", values
+            )
+            cursor.execute(
+                "select rag_api.supersede_document("
+                "%(t)s || '-superseded', array[%(t)s || '-successor'], '2026-01-01', %(t)s || ' note')",
+                values,
             )
             cursor.execute(
                 "select rag_api.add_contract(%(question)s, 1, %(content)s)", {**values, "content": CONTENT % values}
