@@ -20,6 +20,15 @@ from rag_sql._audit_model import (
 from rag_sql._drafting import Drafter, DraftRequest, draft, template_drafter
 from rag_sql._embedding import Embedder
 from rag_sql._evaluation import CaseFinding, EvaluatedCase, Evaluation, StageVerdict, evaluate
+from rag_sql._impact import (
+    ApprovalImpact,
+    CarriableSpan,
+    CoverageImpact,
+    DocumentImpact,
+    Impact,
+    PacketImpact,
+    SpanImpact,
+)
 from rag_sql._minilm import minilm
 from rag_sql._models import (
     Approval,
@@ -59,10 +68,12 @@ __all__ = [
     "CHECKERS",
     "AddedSpan",
     "Approval",
+    "ApprovalImpact",
     "AuditReport",
     "AuditVerdict",
     "AuditedSentence",
     "Candidate",
+    "CarriableSpan",
     "CaseFinding",
     "Change",
     "CheckCount",
@@ -71,7 +82,9 @@ __all__ = [
     "Claim",
     "ContextPassage",
     "Contract",
+    "CoverageImpact",
     "Decision",
+    "DocumentImpact",
     "DraftRequest",
     "Drafter",
     "Embedder",
@@ -82,16 +95,19 @@ __all__ = [
     "Finding",
     "Held",
     "Hit",
+    "Impact",
     "LoadedDocument",
     "MissingEmbedding",
     "NearestPassage",
     "Outcome",
     "Packet",
+    "PacketImpact",
     "PropositionOccurrence",
     "Request",
     "Review",
     "Source",
     "Span",
+    "SpanImpact",
     "StageVerdict",
     "Tenant",
     "Trace",

@@ -11,6 +11,7 @@ from typing import Any
 from rag_sql import _statements
 from rag_sql._calls import whole_number
 from rag_sql._embedding import Embeddings
+from rag_sql._impact import Impacts
 from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review, Verdict, claims_json
 from rag_sql._rows import (
     AddedSpan,
@@ -34,7 +35,7 @@ __all__ = ["Tenant"]
 CaseValue = str | int | float
 
 
-class Tenant(Embeddings, Traces):
+class Tenant(Embeddings, Impacts, Traces):
     """The store as one tenant sees it, for the length of a transaction. Made by :meth:`EvidenceStore.tenant`."""
 
     # Documents and contracts
