@@ -165,8 +165,8 @@ def _show(found: Impact, tenant: str, *, would: bool) -> None:
     survivors = sum(span.survival != "gone" and not span.is_curated for span in found.spans)
     if survivors:
         _line(
-            f"{survivors} of {_count(len(found.spans), 'quotation')} survive, and no span quotes them in the new version"
-            f" yet: {'after the load, ' if would else ''}rag-sql curate --carry"
+            f"{survivors} of {_count(len(found.spans), 'quotation')} survive, and the new version has no span of them:"
+            f" {'after the load, ' if would else ''}rag-sql curate --carry"
         )
     if found.stale:
         approvals = _count(sum(len(packet.approvals) for packet in found.stale), "approval")
