@@ -50,6 +50,9 @@ __all__: list[str] = []
 #: More rows of a table are counted, not printed; --json has them all.
 _MOST_ROWS = 100
 
+#: What of a proposition stands in a table.
+_MOST_LETTERS = 40
+
 
 def _instant(text: str) -> datetime:
     """An instant as people and as our own output write it; without an offset it is UTC."""
@@ -164,8 +167,9 @@ def _show(found: Impact, tenant: str, *, would: bool) -> None:
         _line("packets are the tenants' own: each sees with --since which of its approvals a public document touches")
     survivors = sum(span.survival != "gone" and not span.is_curated for span in found.spans)
     if survivors:
+        many, them = ("survive", "them") if survivors > 1 else ("survives", "it")
         _line(
-            f"{survivors} of {_count(len(found.spans), 'quotation')} survive, and the new version has no span of them:"
+            f"{survivors} of {_count(len(found.spans), 'quotation')} {many}, and the new version has no span of {them}:"
             f" {'after the load, ' if would else ''}rag-sql curate --carry"
         )
     if found.stale:
@@ -176,22 +180,18 @@ def _show(found: Impact, tenant: str, *, would: bool) -> None:
 
 
 def _show_documents(found: Impact) -> None:
-    table = _render._table("documents", "document", "current before", "current after", "takes effect later")
-    for row in found.documents:
-        later = (
-            f"version {row.scheduled_version} on {row.scheduled_from:%Y-%m-%d %H:%M %Z}" if row.scheduled_from else ""
-        )
-        _render._row(
-            table, f"{row.document_id} ({row.tenant})", _version(row.was_version), _version(row.new_version), later
-        )
-    _print(table, len(found.documents))
     waiting = [row for row in found.documents if row.scheduled_from]
+    later = ["takes effect later"] if waiting else []
+    table = _render._table("documents", "document", "current before", "current after", *later)
+    for row in found.documents[:_MOST_ROWS]:
+        cells = [f"{row.document_id} ({row.tenant})", _version(row.was_version), _version(row.new_version)]
+        if row.scheduled_from:
+            cells.append(f"version {row.scheduled_version} on {_takes_effect(row):%Y-%m-%d %H:%M} UTC")
+        _render._row(table, *cells)
+    _print(table, len(found.documents))
     if waiting:
-        first = min(waiting, key=_takes_effect)
-        _line(
-            "what takes effect later touches nothing yet: look with"
-            f" --valid-at {_takes_effect(first):%Y-%m-%dT%H:%M:%SZ}"
-        )
+        first = min(map(_takes_effect, waiting))
+        _line(f"what takes effect later touches nothing yet: look with --valid-at {first:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def _takes_effect(row: DocumentImpact) -> datetime:
@@ -200,16 +200,12 @@ def _takes_effect(row: DocumentImpact) -> datetime:
 
 
 def _show_spans(found: Impact) -> None:
-    table = _render._table("spans", "span", "fact", "quotation", "in the current version")
+    table = _render._table("spans", "span", "fact", "in the current version", "curated")
     kept = [span for span in found.spans if span.survival != "gone"]
     for span in kept[:_MOST_ROWS]:
-        place = (
-            "at the same place"
-            if span.survival == "exact"
-            else f"moved from {span.range_start} to {span.new_range_start}"
-        )
-        curated = "curated" if span.is_curated else "no span yet"
-        _render._row(table, _named(span), span.fact, span.quote, f"v{span.new_version}: {place}, {curated}")
+        moved = f"moved from {span.range_start} to {span.new_range_start}"
+        place = f"v{span.new_version}, {'at the same place' if span.survival == 'exact' else moved}"
+        _render._row(table, _named(span), span.fact, place, "yes" if span.is_curated else "not yet")
     _print(table, len(kept))
     gone = [span for span in found.spans if span.survival == "gone"]
     for span in gone[:_MOST_ROWS]:
@@ -232,17 +228,19 @@ def _named(span: SpanImpact) -> str:
 
 
 def _show_facts(found: Impact) -> None:
-    table = _render._table("facts", "question", "fact", "witness", "document", "applies to", "after the change")
+    table = _render._table(
+        "facts", "question", "fact", "witness", "document", "applies to", "after the change", "proposition"
+    )
     for row in found.facts[:_MOST_ROWS]:
-        left = "has a witness" if row.is_covered else "no witness is left"
         _render._row(
             table,
             row.question_id,
             row.fact,
-            f"{row.change}: {row.quote}",
+            row.change,
             f"{row.document_id} v{row.version} ({row.tenant})",
             _stated(row.applies_to) or "every case",
-            left,
+            "has a witness" if row.is_covered else "none is left",
+            _begin(row.quote),
             style="" if row.is_covered else "red",
         )
     _print(table, len(found.facts))
@@ -282,6 +280,11 @@ def _print(table: Any, rows: int) -> None:
 def _more(rows: int) -> None:
     if rows > _MOST_ROWS:
         _line(f"and {rows - _MOST_ROWS} more: --json has them all")
+
+
+def _begin(quote: str) -> str:
+    """What a quotation begins with: enough to know it by."""
+    return quote if len(quote) <= _MOST_LETTERS else f"{quote[:_MOST_LETTERS]}..."
 
 
 def _version(version: int | None) -> str:
