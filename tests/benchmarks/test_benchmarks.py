@@ -179,6 +179,6 @@ def test_history(server: Server) -> None:
 def test_sentences_that_survive_are_counted_in_consecutive_revisions_that_differ() -> None:
     revisions = _history.made_up(random.Random("one"), 3)
     one = revisions[0]
-    text = one.text.partition("\n")[2]
+    text = one.text.partition("\n\n")[2]
     newer = _history.Revision(one.document, one.date, text)
     assert _history.survival([*revisions, one, newer]) == (1, 60, 59)
