@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,14 +26,19 @@ def hold(body: str, version: int = 3, *, curated: bool = False, **values: Any) -
     return {"id": "HOLD-7", "version": version, "body": body, "spans": spans, **values}
 
 
+@contextmanager
+def undone(database: Database, login: str = "acme_curator") -> Iterator[Tenant]:
+    """A tenant's block of which nothing is stored."""
+    with suppress(_Undo), database.tenant(login) as tenant:
+        yield tenant
+        raise _Undo
+
+
 def rehearse(database: Database, *documents: Mapping[str, Any], login: str = "acme_curator", **options: Any) -> Impact:
     """What loading documents would touch; nothing is stored."""
-    found: list[Impact] = []
-    with suppress(_Undo), database.tenant(login) as tenant:
+    with undone(database, login) as tenant:
         tenant.load_documents(documents)
-        found.append(tenant.impact(**options))
-        raise _Undo
-    return found[0]
+        return tenant.impact(**options)
 
 
 def load(database: Database, *documents: Mapping[str, Any], login: str = "acme_curator") -> None:
@@ -271,11 +276,10 @@ def test_a_public_change_is_each_tenants_to_look_back_at(gateway: Database) -> N
 
 def test_what_others_record_meanwhile_is_not_laid_at_the_door_of_a_rehearsal(gateway: Database) -> None:
     approve(gateway)
-    with suppress(_Undo), gateway.tenant("acme_curator") as acme:
+    with undone(gateway) as acme:
         acme.load_documents([{"id": "NEW", "version": 1, "body": "Nothing of the kind."}])
         load(gateway, {"id": "GW-241", "version": 4, "body": "Other."}, login="publisher")
         found = acme.impact()
-        raise _Undo
     assert ([row.document_id for row in found.documents], found.packets) == (["NEW"], ())
 
 
@@ -465,37 +469,37 @@ def spans(**quotes: str | tuple[str, int]) -> list[dict[str, Any]]:
     ],
 )
 def test_a_span_is_carried_where_it_is_clear_what_it_quotes(
-    store: Database, old: str, quote: str | tuple[str, int], new: str, obstacle: str | None
+    shared_store: Database, old: str, quote: str | tuple[str, int], new: str, obstacle: str | None
 ) -> None:
-    load(store, {"id": "R", "version": 1, "body": old, "spans": spans(a=quote)})
-    load(store, {"id": "R", "version": 2, "body": new})
-    with store.tenant("acme_curator") as acme:
+    with undone(shared_store) as acme:
+        acme.load_documents([{"id": "R", "version": 1, "body": old, "spans": spans(a=quote)}])
+        acme.load_documents([{"id": "R", "version": 2, "body": new}])
         assert carriable(acme) == [("a", 1, 2, obstacle)]
         if obstacle is None:
             _curation.carry(acme)
             assert carriable(acme) == []
 
 
-def test_what_the_new_version_has_is_not_carried(store: Database) -> None:
-    load(store, {"id": "R", "version": 1, "body": "One. Two. Three.", "spans": spans(a="One.", b="Two.", c="Three.")})
+def test_what_the_new_version_has_is_not_carried(shared_store: Database) -> None:
+    old = {"id": "R", "version": 1, "body": "One. Two. Three.", "spans": spans(a="One.", b="Two.", c="Three.")}
     new = [*spans(a="One.", c="Four."), {"id": "other", "fact": "b", "quote": "Two."}]
-    load(store, {"id": "R", "version": 2, "body": "One. Two. Four.", "spans": new})
-    with store.tenant("acme_curator") as acme:
+    with undone(shared_store) as acme:
+        acme.load_documents([old, {"id": "R", "version": 2, "body": "One. Two. Four.", "spans": new}])
         assert carriable(acme) == []
 
 
-def test_an_id_that_has_other_content_there_is_a_persons_to_resolve(store: Database) -> None:
-    load(store, {"id": "R", "version": 1, "body": "One. Two.", "spans": spans(a="One.")})
-    load(store, {"id": "R", "version": 2, "body": "One. Two.", "spans": spans(a="Two.")})
-    with store.tenant("acme_curator") as acme:
+def test_an_id_that_has_other_content_there_is_a_persons_to_resolve(shared_store: Database) -> None:
+    with undone(shared_store) as acme:
+        acme.load_documents([{"id": "R", "version": 1, "body": "One. Two.", "spans": spans(a="One.")}])
+        acme.load_documents([{"id": "R", "version": 2, "body": "One. Two.", "spans": spans(a="Two.")}])
         assert carriable(acme) == [("a", 1, 2, "span_id_taken")]
 
 
-def test_spans_are_carried_over_a_version_that_nobody_curated(store: Database) -> None:
-    load(store, {"id": "R", "version": 1, "body": "One.", "spans": spans(a="One.")})
-    load(store, {"id": "R", "version": 2, "body": "Two."})
-    load(store, {"id": "R", "version": 3, "body": "One. Two."})
-    with store.tenant("acme_curator") as acme:
+def test_spans_are_carried_over_a_version_that_nobody_curated(shared_store: Database) -> None:
+    with undone(shared_store) as acme:
+        acme.load_documents([{"id": "R", "version": 1, "body": "One.", "spans": spans(a="One.")}])
+        acme.load_documents([{"id": "R", "version": 2, "body": "Two."}])
+        acme.load_documents([{"id": "R", "version": 3, "body": "One. Two."}])
         assert carriable(acme) == carriable(acme, "R") == [("a", 1, 3, None)]
 
 
@@ -510,11 +514,11 @@ def test_spans_of_others_and_of_documents_that_are_not_there_are_not_carried(gat
                 acme.carriable_spans([unknown])
 
 
-def test_a_new_version_that_is_carried_over_covers_what_the_old_one_did(gateway: Database) -> None:
+def test_quotations_are_carried_from_the_version_before_and_from_none_before_that(gateway: Database) -> None:
     gateway.load("acme_curator", SEED / "changes" / "HOLD-7-v3-changed.md")
     load(gateway, hold(f"{HOLD}. {SCOPE}", 4))
     with gateway.tenant("acme_curator") as acme:
-        assert carriable(acme) == [("s1", 3, 4, "gone")]  # of the version before: its quotation, not its label
+        assert carriable(acme) == [("s1", 3, 4, "gone")]
 
 
 def test_packets_of_one_request_are_decided_alike(gateway: Database) -> None:

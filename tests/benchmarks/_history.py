@@ -65,7 +65,9 @@ def made_up(chosen: random.Random, revisions: int) -> list[Revision]:
             for _ in range(chosen.randint(0, 6)):
                 at = chosen.randrange(len(texts[name]))
                 texts[name][at : at + chosen.randint(0, 1)] = [sentence()] * chosen.randint(0, 1)
-        found.append(Revision(name, datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=number), "\n\n".join(texts[name])))
+        found.append(
+            Revision(name, datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=number), "\n\n".join(texts[name]))
+        )
     return found
 
 

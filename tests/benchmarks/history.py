@@ -156,6 +156,10 @@ class Replay:
             fates.keys() - expected
         )
 
+        self.dates.append(revision.date)
+        # Some before the version has its spans: those come later, and are no evidence of what was decided.
+        while self.texts.contracts and len(self.decided) < decisions and self.chosen.random() < 0.7:
+            self._decide()
         plan = self._plan(revision.document, before)
         with self._change(lambda tenant: self._curate(tenant, plan)):
             self.quoted += len(before)
@@ -165,7 +169,6 @@ class Replay:
         self.miscarried += plan.miscarried
         for _ in range(self.sizes.packets):
             self._approve()
-        self.dates.append(revision.date)
         while len(self.decided) < decisions:
             self._decide()
 
