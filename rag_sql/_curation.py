@@ -4,8 +4,11 @@ A curation file is a list of spans, each with ``document``, ``version``, ``span`
 where the quotation is ambiguous, ``occurrence``: in YAML, bare or under the key ``spans``, or as JSON lines. What a
 value must be is decided by the database; :func:`add` turns its errors into file and line.
 
-Where a proposition stands nowhere, :func:`check` shows the nearest passage and a word diff. That is a suggestion: it
-repairs nothing and licenses nothing (law 3).
+When a document has a new version, :func:`carry` adds to it the spans whose quotations stand there as they did, and
+lists the rest for a person.
+
+Where a quotation stands nowhere, :func:`check` and :func:`carry` show the nearest passage and a word diff. That is a
+suggestion: it repairs nothing and licenses nothing (law 3).
 """
 
 from __future__ import annotations
@@ -24,12 +27,25 @@ from typing import Any
 import yaml
 
 from rag_sql import _files
+from rag_sql._impact import CarriableSpan
 from rag_sql._rows import AddedSpan, NearestPassage, PropositionOccurrence
 from rag_sql._tenant import Tenant
 from rag_sql._yaml import Lines
 from rag_sql.errors import FileRefused, RagSqlError
 
-__all__ = ["CheckReport", "FactReport", "PropositionReport", "SpanFile", "Suggestion", "add", "check", "read_spans"]
+__all__ = [
+    "CarryReport",
+    "CheckReport",
+    "FactReport",
+    "PropositionReport",
+    "SpanFile",
+    "Suggestion",
+    "add",
+    "carry",
+    "check",
+    "read_spans",
+    "suggestion",
+]
 
 _YAML = {".yaml", ".yml"}
 _JSON_LINES = {".jsonl", ".ndjson"}
@@ -251,8 +267,13 @@ def check(
 
 def _nearest(tenant: Tenant, quote: str) -> Suggestion | None:
     for passage in tenant.nearest_passage(quote):
-        return Suggestion(passage, *word_diff(quote, passage.text))
+        return suggestion(quote, passage)
     return None
+
+
+def suggestion(quote: str, passage: NearestPassage) -> Suggestion:
+    """The passage that comes nearest to a quotation, with a word diff."""
+    return Suggestion(passage, *word_diff(quote, passage.text))
 
 
 def snippet(found: PropositionOccurrence) -> str:
@@ -270,6 +291,50 @@ def snippet(found: PropositionOccurrence) -> str:
     if found.is_repeated:
         span["occurrence"] = 1
     return str(yaml.safe_dump([span], allow_unicode=True, sort_keys=False, width=2**31)).rstrip("\n")
+
+
+# Carrying
+
+
+@dataclass(frozen=True)
+class CarryReport:
+    """Spans of replaced versions: those that the current ones have been given, and those that a person has to see."""
+
+    carried: tuple[CarriableSpan, ...]
+    left: tuple[CarriableSpan, ...]
+
+
+def carry(tenant: Tenant, document_ids: Sequence[str] | None = None) -> CarryReport:
+    """Add the spans of replaced versions to the current ones, where their quotations stand as they did.
+
+    Parameters
+    ----------
+    tenant : Tenant
+    document_ids : sequence of str, optional
+        Default: all documents of the tenant.
+
+    Raises
+    ------
+    VersionNotFound, TenantRequired, NotAllowed
+    """
+    spans = tenant.carriable_spans(document_ids)
+    report = CarryReport(
+        tuple(span for span in spans if span.obstacle is None), tuple(span for span in spans if span.obstacle)
+    )
+    tenant.add_spans([added(span) for span in report.carried])
+    return report
+
+
+def added(span: CarriableSpan) -> dict[str, Any]:
+    """A span of a replaced version as :meth:`Tenant.add_spans` takes it for the current one."""
+    found: dict[str, Any] = {
+        "document": span.document_id,
+        "version": span.new_version,
+        "span": span.span_id,
+        "fact": span.fact,
+        "quote": span.quote,
+    }
+    return found if span.occurrence is None else {**found, "occurrence": span.occurrence}
 
 
 # Words

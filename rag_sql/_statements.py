@@ -59,6 +59,16 @@ NEAREST_PASSAGE = _statement(
     " from rag_api.nearest_passage(p_quote => :quote, p_k => :k)"
 )
 
+CARRIABLE_SPANS = _statement(
+    "select document_id, version, span_id, fact, quote, occurrence, new_version, obstacle, suggestion"
+    " from rag_api.carriable_spans(p_document_ids => cast(:document_ids as text[]))"
+)
+
+IMPACT = _statement(
+    "select since, until, valid_at, documents, spans, facts, packets"
+    " from rag_api.impact(p_since => :since, p_until => :until, p_valid_at => :valid_at)"
+)
+
 WITHDRAW_VERSION = _statement(
     "select rag_api.withdraw_version(p_document_id => :document_id, p_version => :version,"
     " p_withdrawn_from => :withdrawn_from, p_note => :note)"

@@ -12,6 +12,7 @@ from rag_sql import _statements
 from rag_sql._calls import whole_number
 from rag_sql._embedding import Embeddings
 from rag_sql._history import History
+from rag_sql._impact import Impacts
 from rag_sql._models import Approval, Claim, Decision, Evidence, Packet, Review, Verdict, claims_json
 from rag_sql._rows import (
     AddedSpan,
@@ -35,7 +36,7 @@ __all__ = ["Tenant"]
 CaseValue = str | int | float
 
 
-class Tenant(Embeddings, History, Traces):
+class Tenant(Embeddings, History, Impacts, Traces):
     """The store as one tenant sees it, for the length of a transaction. Made by :meth:`EvidenceStore.tenant`."""
 
     # Documents and contracts

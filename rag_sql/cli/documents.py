@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rag_sql import _files
-from rag_sql._loading import LoadReport, load_files
+from rag_sql._loading import Advance, LoadReport, load_files
 from rag_sql._loading import load as load_in_one
 from rag_sql._passages import LIMIT, TARGET
 from rag_sql.cli._apps import app, contract_app
@@ -36,31 +36,53 @@ __all__: list[str] = []
 #: More are counted, not printed: nobody reads them, and what is above them would be lost.
 _MOST_REFUSALS = 100
 
-_PATHS = (
-    "Files, folders, patterns ('docs/**/*.md'): .md, .markdown, .jsonl, .ndjson; - is JSON lines on standard input."
-)
+PATHS = "Files, folders, patterns ('docs/**/*.md'): .md, .markdown, .jsonl, .ndjson; - is JSON lines on standard input."
+IdPrefixOption = Annotated[str, typer.Option("--id-prefix", help="Put before ids made from paths.")]
+VersionOption = Annotated[int, typer.Option("--version", min=1, help="Version of files that state none.")]
+AppliesToOption = Annotated[
+    list[str] | None,
+    typer.Option("--applies-to", metavar="KEY=VALUE", help="What the documents apply to; repeatable."),
+]
+LanguageOption = Annotated[
+    str,
+    typer.Option("--language", help="How words of files that state none are found: english, say; default simple."),
+]
+TargetOption = Annotated[
+    int, typer.Option("--passage-target", min=1, help="Tokens (words, punctuation) to fill a passage to.")
+]
+LimitOption = Annotated[
+    int, typer.Option("--passage-limit", min=1, help="Tokens that no passage exceeds; a shorter document is one.")
+]
+
+
+def defaults_of(
+    id_prefix: str,
+    version: int,
+    applies_to: list[str] | None,
+    language: str,
+    passage_target: int,
+    passage_limit: int,
+) -> _files.Defaults:
+    """What files that are loaded do not say themselves, from the options of a command."""
+    attributes: dict[str, list[str]] = {}
+    for key, value in pairs(applies_to, "--applies-to"):
+        attributes.setdefault(key, []).append(value)
+    if passage_limit < passage_target:
+        raise typer.BadParameter("is less than the target", param_hint="--passage-limit")
+    values = {key: sorted(set(values)) for key, values in attributes.items()}
+    return _files.Defaults(id_prefix, version, values, passage_target, passage_limit, language)
 
 
 @command(app)
 def load(
-    paths: Annotated[list[Path], typer.Argument(help=_PATHS, metavar="PATH...")],
+    paths: Annotated[list[Path], typer.Argument(help=PATHS, metavar="PATH...")],
     tenant: RequiredTenant,
-    id_prefix: Annotated[str, typer.Option("--id-prefix", help="Put before ids made from paths.")] = "",
-    version: Annotated[int, typer.Option("--version", min=1, help="Version of files that state none.")] = 1,
-    applies_to: Annotated[
-        list[str] | None,
-        typer.Option("--applies-to", metavar="KEY=VALUE", help="What the documents apply to; repeatable."),
-    ] = None,
-    language: Annotated[
-        str,
-        typer.Option("--language", help="How words of files that state none are found: english, say; default simple."),
-    ] = "",
-    passage_target: Annotated[
-        int, typer.Option("--passage-target", min=1, help="Tokens (words, punctuation) to fill a passage to.")
-    ] = TARGET,
-    passage_limit: Annotated[
-        int, typer.Option("--passage-limit", min=1, help="Tokens that no passage exceeds; a shorter document is one.")
-    ] = LIMIT,
+    id_prefix: IdPrefixOption = "",
+    version: VersionOption = 1,
+    applies_to: AppliesToOption = None,
+    language: LanguageOption = "",
+    passage_target: TargetOption = TARGET,
+    passage_limit: LimitOption = LIMIT,
     atomic: Annotated[bool, typer.Option("--atomic", help="One bad file refuses all.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a load would do, and store nothing.")] = False,
     database_url: UrlOption = None,
@@ -72,25 +94,10 @@ def load(
     Batches of files are stored as the load goes on. When it is interrupted, load the same again: what is stored is the
     same and costs little. --atomic and --dry-run are one transaction.
     """
-    attributes: dict[str, list[str]] = {}
-    for key, value in pairs(applies_to, "--applies-to"):
-        attributes.setdefault(key, []).append(value)
-    if passage_limit < passage_target:
-        raise typer.BadParameter("is less than the target", param_hint="--passage-limit")
-    defaults = _files.Defaults(
-        id_prefix,
-        version,
-        {key: sorted(set(values)) for key, values in attributes.items()},
-        passage_target,
-        passage_limit,
-        language,
-    )
+    defaults = defaults_of(id_prefix, version, applies_to, language, passage_target, passage_limit)
     files = _files.find_files(paths)
     report = LoadReport()
-    with (
-        open_store(database_url, home) as store,
-        progress("loading", "documents", _size(files) if err.is_terminal else None) as advance,
-    ):
+    with open_store(database_url, home) as store, loading(files) as advance:
         try:
             if atomic or dry_run:
                 with suppress(Undo), store.tenant(tenant) as bound:
@@ -101,19 +108,33 @@ def load(
                 load_files(store, tenant, files, defaults, advance, report)
         except BaseException:
             if not (atomic or dry_run) and report.files:
-                err.print(f"stopped after {_summary(report, len(files))}", soft_wrap=True)
+                err.print(f"stopped after {summary(report, len(files))}", soft_wrap=True)
                 err.print("What is stored stays; load the same again and it goes on from there.", soft_wrap=True)
             raise
     if as_json:
-        refused = [{"path": error.path, "line": error.line, "reason": error.reason} for error in report.refused]
-        print_json({**vars(report), "dry_run": dry_run, "refused": refused})
+        print_json({**vars(report), "dry_run": dry_run, "refused": refusals(report)})
     else:
-        out.print(_summary(report, stored=not dry_run), soft_wrap=True)
-        for error in report.refused[:_MOST_REFUSALS]:
-            show_error(error)
-        if unsaid := len(report.refused[_MOST_REFUSALS:]):
-            err.print(f"{_count(unsaid, 'more file')} refused; --json lists them all", soft_wrap=True)
+        out.print(summary(report, stored=not dry_run), soft_wrap=True)
+        show_refusals(report)
     raise typer.Exit(1 if report.refused else 0)
+
+
+def loading(files: list[_files.Found]) -> AbstractContextManager[Advance]:
+    """A bar over the bytes of the files that are read."""
+    return progress("loading", "documents", _size(files) if err.is_terminal else None)
+
+
+def refusals(report: LoadReport) -> list[dict[str, Any]]:
+    """The files that were refused, for JSON."""
+    return [{"path": error.path, "line": error.line, "reason": error.reason} for error in report.refused]
+
+
+def show_refusals(report: LoadReport) -> None:
+    """The same, for people."""
+    for error in report.refused[:_MOST_REFUSALS]:
+        show_error(error)
+    if unsaid := len(report.refused[_MOST_REFUSALS:]):
+        err.print(f"{_count(unsaid, 'more file')} refused; --json lists them all", soft_wrap=True)
 
 
 def _size(files: list[_files.Found]) -> int | None:
@@ -127,7 +148,8 @@ def _size(files: list[_files.Found]) -> int | None:
     return total
 
 
-def _summary(report: LoadReport, of: int | None = None, *, stored: bool = True) -> str:
+def summary(report: LoadReport, of: int | None = None, *, stored: bool = True) -> str:
+    """What a load did, in a line."""
     files = _count(report.files, "file") if of is None else f"{report.files} of {_count(of, 'file')}"
     found = f"{report.new} new with {_count(report.spans, 'span')} ({report.superseded} of them superseded)"
     rest = f"{report.same} same, {report.empty} empty, {len(report.refused)} refused"

@@ -296,6 +296,59 @@ grant execute on function rag_api.proposition_occurrences to rag_reader;
 comment on function rag_api.proposition_occurrences is
   'Where the propositions of a question''s contract stand in current versions, and which spans quote them there.';
 
+-- The K passages that share most distinct words with a quotation, at least one; none for a quotation without a word: of
+-- one version, or of all current visible ones where none is named.
+create function rag_api._nearest_passages(
+  p_quote text,
+  p_k integer,
+  p_tenant text,
+  p_document_id text,
+  p_version integer,
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns table (
+    score integer,
+    tenant text,
+    document_id text,
+    version integer,
+    range_start integer,
+    range_end integer,
+    text text
+  )
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_words constant text[] := rag.words(p_quote);
+begin
+  return query
+  select r.score, r.tenant, r.document_id, r.version, r.range_start, r.range_end, r.text
+  from (
+    select
+      length(p.words) - length(ts_delete(p.words, v_words)) as score,
+      p.tenant, p.document_id, p.version, p.range_start, p.range_end, p.text
+    from (
+      select p_tenant as tenant, p_document_id as document_id, p_version as version
+      where p_version is not null
+      union all
+      select v.tenant, v.document_id, v.version
+      from rag_api.version_status(p_valid_at, p_known_at) as v
+      where p_version is null and v.status = 'current'
+    ) as s
+    join rag_api.passage p on p.tenant = s.tenant and p.document_id = s.document_id and p.version = s.version
+  ) as r
+  where r.score >= 1
+  order by r.score desc, r.document_id collate "C", r.tenant collate "C", r.version, r.range_start
+  limit p_k;
+end;
+$$;
+revoke all on function rag_api._nearest_passages from public;
+grant execute on function rag_api._nearest_passages to rag_reader;
+comment on function rag_api._nearest_passages is
+  'Private: the passages that share most words with a quotation, of one version or of all current ones.';
+
 -- The K current visible passages that share most distinct words with a quotation, at least one; none for a quotation
 -- without a word. For people who look for what a quotation was meant to be: it licenses nothing. RS010 for a K outside
 -- 1 to 1,000, or a quotation longer than any that is stored (1 MiB).
@@ -316,8 +369,6 @@ create function rag_api.nearest_passage(
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_words text[];
 begin
   if p_k is null or p_k not between 1 and 1000 then
     raise exception using
@@ -329,20 +380,10 @@ begin
       errcode = 'RS010',
       message = format('the quotation has %s bytes; 1048576 is the most', octet_length(p_quote));
   end if;
-  v_words := rag.words(p_quote);
   return query
-  select r.score, r.tenant, r.document_id, r.version, r.range_start, r.range_end, r.text
-  from (
-    select
-      length(p.words) - length(ts_delete(p.words, v_words)) as score,
-      p.tenant, p.document_id, p.version, p.range_start, p.range_end, p.text
-    from rag_api.version_status() as s
-    join rag_api.passage p on p.tenant = s.tenant and p.document_id = s.document_id and p.version = s.version
-    where s.status = 'current'
-  ) as r
-  where r.score >= 1
-  order by r.score desc, r.document_id collate "C", r.tenant collate "C", r.version, r.range_start
-  limit p_k;
+  select n.score, n.tenant, n.document_id, n.version, n.range_start, n.range_end, n.text
+  from rag_api._nearest_passages(p_quote, p_k, null, null, null, null, null) as n
+  order by n.score desc, n.document_id collate "C", n.tenant collate "C", n.version, n.range_start;
 end;
 $$;
 revoke all on function rag_api.nearest_passage from public;

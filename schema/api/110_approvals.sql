@@ -67,11 +67,74 @@ grant execute on function rag_api.review_packet to rag_reader;
 comment on function rag_api.review_packet is
   'What a reviewer is shown for a packet and a draft: verdicts, reasons, and the digests a decision binds.';
 
--- What a decision made now would rest on that a packet did not, document by document; no row when the evidence is the
--- same and still sufficient. `subject` names the document (or the contract, or the outcome), `was` and `is_now` what it
--- was and is. RS002, RS050.
-create function rag_api.evidence_changes(
-  p_packet_id uuid
+-- The request of a packet, decided again: for an instant, from what had been recorded at another (null: now). `problem` says
+-- why it cannot be: the contract that answers the question then, or the types of its attributes, do not take this request.
+create function rag_api._decided_again(
+  p_packet rag.packet,
+  p_valid_at timestamptz,
+  p_known_at timestamptz
+)
+  returns table (
+    outcome text,
+    contract_tenant text,
+    contract_version integer,
+    case_facts jsonb,
+    missing text[],
+    sources jsonb,
+    digest bytea,
+    problem text
+  )
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select
+    d.outcome, d.contract_tenant, d.contract_version, d.case_facts, d.missing, d.sources, d.digest, null::text
+  from rag_api.decide(
+    p_question_id => p_packet.question_id,
+    p_query => p_packet.query,
+    p_case_facts => p_packet.case_facts,
+    p_k => p_packet.k,
+    p_contract_version => case when p_packet.contract_pinned then p_packet.contract_version end,
+    p_valid_at => p_valid_at,
+    p_known_at => p_known_at,
+    p_method => p_packet.method,
+    p_parameters => p_packet.parameters
+  ) as d;
+exception
+  when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' then
+    problem := sqlerrm;
+    return next;
+end;
+$$;
+revoke all on function rag_api._decided_again from public;
+grant execute on function rag_api._decided_again to rag_reader;
+comment on function rag_api._decided_again is 'Private: the request of a packet, decided again; or why it cannot be.';
+
+-- Whether a decision made again rests on the evidence of a packet, and that is sufficient: what an approval hangs on.
+create function rag_api._holds(
+  p_packet rag.packet,
+  p_outcome text,
+  p_digest bytea
+)
+  returns boolean
+  language sql
+  immutable
+  parallel safe
+return coalesce(p_outcome not in ('AskForEvidence', 'UnsupportedQuestion') and p_digest = p_packet.digest, false);
+revoke all on function rag_api._holds from public;
+grant execute on function rag_api._holds to rag_reader;
+comment on function rag_api._holds is 'Private: whether a decision made again rests on the evidence of a packet, which is sufficient.';
+
+-- What a decision would rest on that a packet did not, made for an instant, from what had been recorded at another (null:
+-- now), document by document; no row when the evidence is the same and still sufficient. RS002, RS050.
+create function rag_api._evidence_changes(
+  p_packet_id uuid,
+  p_valid_at timestamptz,
+  p_known_at timestamptz
 )
   returns table (subject text, was text, is_now text)
   language plpgsql
@@ -84,27 +147,20 @@ declare
   v_now record;
 begin
   v_packet := rag_api._packet(p_packet_id);
-
-  begin
-    select d.outcome, d.contract_tenant, d.contract_version, d.case_facts, d.missing, d.sources, d.digest into v_now
-    from rag_api.decide(
-      p_question_id => v_packet.question_id,
-      p_query => v_packet.query,
-      p_case_facts => v_packet.case_facts,
-      p_k => v_packet.k,
-      p_contract_version => case when v_packet.contract_pinned then v_packet.contract_version end,
-      p_method => v_packet.method,
-      p_parameters => v_packet.parameters
-    ) as d;
-  exception
-    -- The contract that answers the question now, or the types of its attributes, do not take this request any more.
-    when sqlstate 'RS010' or sqlstate 'RS011' or sqlstate 'RS012' then
-      return query select
-        'contract ' || v_packet.question_id,
-        format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),
-        sqlerrm;
-      return;
-  end;
+  select
+    d.outcome, d.contract_tenant, d.contract_version, d.case_facts, d.missing, d.sources, d.digest, d.problem
+  into v_now
+  from rag_api._decided_again(v_packet, p_valid_at, p_known_at) as d;
+  if rag_api._holds(v_packet, v_now.outcome, v_now.digest) then
+    return;
+  end if;
+  if v_now.problem is not null then
+    return query select
+      'contract ' || v_packet.question_id,
+      format('%s version %s', v_packet.contract_tenant, v_packet.contract_version),
+      v_now.problem;
+    return;
+  end if;
 
   if v_now.outcome in ('AskForEvidence', 'UnsupportedQuestion') then
     return query select
@@ -165,7 +221,7 @@ begin
     on n.tenant = w.tenant collate "C"
     and n.document_id = w.document_id collate "C"
     and n.range_start = w.range_start
-  left join rag_api.eligibility(v_packet.case_facts) as e
+  left join rag_api.eligibility(v_packet.case_facts, p_valid_at, p_known_at) as e
     on e.tenant = w.tenant and e.document_id = w.document_id and e.version = w.version
   where (w.version, w.span_ids) is distinct from (n.version, n.span_ids collate "C")
   order by
@@ -177,6 +233,23 @@ begin
   end if;
 end;
 $$;
+revoke all on function rag_api._evidence_changes from public;
+grant execute on function rag_api._evidence_changes to rag_reader;
+comment on function rag_api._evidence_changes is
+  'Private: what differs between a packet and a decision made again at two instants; no row when nothing does.';
+
+-- What a decision made now would rest on that a packet did not, document by document; no row when the evidence is the
+-- same and still sufficient. `subject` names the document (or the contract, or the outcome), `was` and `is_now` what it
+-- was and is. RS002, RS050.
+create function rag_api.evidence_changes(
+  p_packet_id uuid
+)
+  returns table (subject text, was text, is_now text)
+  language sql
+  stable
+begin atomic
+  select c.subject, c.was, c.is_now from rag_api._evidence_changes(p_packet_id, null, null) as c;
+end;
 revoke all on function rag_api.evidence_changes from public;
 grant execute on function rag_api.evidence_changes to rag_reader;
 comment on function rag_api.evidence_changes is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.benchmarks import (
     _corpus,
     _engines,
+    _history,
     _peers,
     binding,
     bulk,
@@ -16,6 +18,7 @@ from tests.benchmarks import (
     clients,
     deciding,
     exactness,
+    history,
     loading,
     ranking,
     scifact,
@@ -161,3 +164,21 @@ def test_deciding(server: Server) -> None:
 def test_exactness(server: Server) -> None:
     (row,) = exactness.measure(server, queries=20)
     assert (row.value, row.reached) == (0, True)
+
+
+def test_history(server: Server) -> None:
+    revisions = _history.made_up(random.Random("a few"), 8)
+    rows = history.measure(server, revisions, history.Sizes(revisions=8, sentences=6, packets=2, decisions=12))
+    assert all(row.reached for row in rows if row.target)
+    found = {row.what.split(":")[0]: row.value for row in rows}
+    assert found["changes"] == 16
+    assert found["approvals given"]
+    assert found["approvals that turned stale"]
+
+
+def test_sentences_that_survive_are_counted_in_consecutive_revisions_that_differ() -> None:
+    revisions = _history.made_up(random.Random("one"), 3)
+    one = revisions[0]
+    text = one.text.partition("\n\n")[2]
+    newer = _history.Revision(one.document, one.date, text)
+    assert _history.survival([*revisions, one, newer]) == (1, 60, 59)

@@ -339,8 +339,17 @@ SPANS = [
         "curate -t acme",
         "UsageError",
         None,
-        "Invalid value for FILE: name a file of spans, or a question with --check",
+        "Invalid value for FILE: name a file of spans, a question with --check, or --carry",
         "root curate --help",
+        exit=2,
+    ),
+    Mistake(
+        "neither files nor an instant to look back to",
+        "impact -t acme",
+        "UsageError",
+        None,
+        "Invalid value for PATH: name files that would be loaded, or an instant with --since",
+        "root impact --help",
         exit=2,
     ),
 ]
