@@ -128,7 +128,7 @@ def packet_show(
     if as_json:
         typer.echo(packet.to_json())
     else:
-        _render.evidence(out, packet, draft(packet) if packet.covered else ())
+        _render.evidence(out, packet, draft(packet) if packet.covered and not packet.is_erased else ())
 
 
 @command(packet_app, "verify")
@@ -136,7 +136,10 @@ def packet_verify(
     path: Annotated[Path, typer.Argument(help="A packet's JSON document; - for standard input.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Verify a packet from its document alone, without a database. Exit code 1 when something does not hold."""
+    """Verify a packet from its document alone, without a database.
+
+    Exit code 1 when something does not hold; 5 when evidence was erased, and the rest holds.
+    """
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
         packet = Packet.from_json(text)

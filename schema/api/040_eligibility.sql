@@ -150,7 +150,7 @@ grant execute on function rag_api.eligible to rag_reader, rag_auditor;
 comment on function rag_api.eligible is 'The versions that may be used for a case.';
 
 -- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
---   superseded, scheduled, withdrawn   its status at the instant
+--   superseded, scheduled, withdrawn, erased   its status at the instant
 --   attribute_differs                  the case has another value: attribute, both values
 --   attribute_not_stated               the version names an attribute that the case does not state
 create function rag_api.eligibility(
@@ -193,7 +193,8 @@ begin atomic
     case when v.status = 'current' then m.case_value end,
     v.effective_version
   from rag_api.version_status(p_valid_at, p_known_at) as v
-  join scope s on s.applies_to = v.applies_to and not s.is_typed
+  -- What an erased version applied to is not known any more, and perhaps to no other.
+  left join scope s on s.applies_to = v.applies_to and not s.is_typed
   left join scope t on t.applies_to = v.applies_to and t.is_typed and t.tenant = v.tenant
   cross join lateral (
     select

@@ -147,6 +147,8 @@ begin
   from unnest(p_document_ids, p_versions, p_range_starts, p_vectors) as n(document_id, version, range_start, embedding)
   join rag.passage p
     on p.tenant = v_tenant and p.document_id = n.document_id and p.version = n.version and p.range_start = n.range_start
+  join rag_index.version i
+    on i.tenant = v_tenant and i.document_id = n.document_id and i.version = n.version and i.used_until > '-infinity'  -- or erased
   join rag.embedding_model m
     on m.tenant = v_tenant and m.model = p_model and m.model_version = p_model_version
     and m.dimension = public.vector_dims(n.embedding)
@@ -183,6 +185,8 @@ begin
   return query
   select p.document_id, p.version, p.range_start
   from rag.passage p
+  join rag_index.version i
+    on i.tenant = p.tenant and i.document_id = p.document_id and i.version = p.version and i.used_until > '-infinity'  -- or erased
   where p.tenant = v_tenant
     and not exists (
       select from rag_index.embedding e
@@ -400,7 +404,8 @@ revoke create on schema rag_api from rag_search;
 -- Stores vectors of passages of the bound tenant, all or nothing, and returns how many were new: what has a vector of the
 -- model keeps it. The four arrays have an entry for each passage. The model is registered with its first vectors, with their
 -- dimension; RS015 for a vector of another one, also than that of public's of this model, since one query searches both.
--- RS016 for what is no vector, RS017 for a passage that is not there or is not the tenant's, RS010 for a malformed call.
+-- RS016 for what is no vector, RS017 for a passage that is not there or is not the tenant's, RS028 for one that was erased,
+-- RS010 for a malformed call.
 create function rag_api.add_embeddings(
   p_model text,
   p_model_version text,
@@ -477,13 +482,23 @@ begin
         coalesce(v_wrong.range_start::text, 'null')),
       hint = 'Passages that have no vector yet: rag_api.missing_embeddings.';
   end if;
+  select e.document_id, e.version into v_wrong
+  from unnest(p_document_ids, p_versions) as n(document_id, version)
+  join rag.erasure e on e.tenant = v_tenant and e.document_id = n.document_id and e.version = n.version
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS028',
+      message = format('version %s of document "%s" was erased', v_wrong.version, v_wrong.document_id),
+      hint = 'Passages that have no vector yet: rag_api.missing_embeddings.';
+  end if;
   return rag_api._store_embeddings(p_model, p_model_version, p_document_ids, p_versions, p_range_starts, v_vectors);
 end;
 $$;
 revoke all on function rag_api.add_embeddings from public;
 grant execute on function rag_api.add_embeddings to rag_curator, rag_publisher;
 comment on function rag_api.add_embeddings is
-  'Stores vectors of passages of the bound tenant, all or nothing; how many were new. RS002, RS003, RS005, RS010, RS015, RS016, RS017.';
+  'Stores vectors of passages of the bound tenant, all or nothing; how many were new. RS002, RS003, RS005, RS010, RS015, RS016, RS017, RS028.';
 
 -- Passages of the bound tenant that have no vector of a model, with their texts, in the order of their keys: at most p_limit;
 -- null: all. None when every passage has one. RS002 when no tenant is bound. RS010 for a limit below 1.
