@@ -89,7 +89,7 @@ end;
 revoke all on function rag.is_packet_being_erased from public;
 comment on function rag.is_packet_being_erased is 'Whether this transaction erases evidence of a packet, or its whole tenant.';
 
--- Whether evidence of a packet was erased: a version that it rests on, or all of it with its tenant. Such a packet is neither
+-- Whether evidence of a packet was erased: a version that it rests on, or its contract and all of it with its tenant. Such a packet is neither
 -- valid nor broken: what it rested on cannot be looked at any more.
 create function rag.is_evidence_erased(
   p_tenant text,
@@ -102,7 +102,11 @@ create function rag.is_evidence_erased(
 begin atomic
   select
     exists (
-      select from rag.packet p where p.tenant = p_tenant and p.packet_id = p_packet_id and p.preimage is null
+      select
+      from rag.packet p
+      join rag.contract c
+        on c.tenant = p.contract_tenant and c.question_id = p.question_id and c.version = p.contract_version
+      where p.tenant = p_tenant and p.packet_id = p_packet_id and (p.preimage is null or c.content is null)
     )
     or exists (
       select
@@ -136,13 +140,6 @@ begin
     select s.packet_id into v_packet_id
     from stored s
     join rag.erasure e on e.tenant = s.document_tenant and e.document_id = s.document_id and e.version = s.version
-    limit 1;
-  elsif tg_argv[0] = 'contract' then
-    select s.packet_id into v_packet_id
-    from stored s
-    join rag.contract c
-      on c.tenant = s.contract_tenant and c.question_id = s.question_id and c.version = s.contract_version
-    where c.content is null
     limit 1;
   elsif tg_argv[0] = 'packet' then
     select s.packet_id into v_packet_id from stored s where rag.is_evidence_erased(s.tenant, s.packet_id) limit 1;
@@ -179,10 +176,6 @@ create trigger span_is_of_kept_version
   after insert on rag.span
   referencing new table as stored
   for each statement execute function rag.refuse_erased('version');
-create trigger packet_has_kept_contract
-  after insert on rag.packet
-  referencing new table as stored
-  for each statement execute function rag.refuse_erased('contract');
 create trigger packet_source_is_of_kept_version
   after insert on rag.packet_source
   referencing new table as stored

@@ -51,6 +51,9 @@ DEFINERS = {
 #: A trace and its parts, which the owner removes when their time is over (tests/api/test_retention.py).
 TRACES = ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
 
+#: What an erasure empties, which the owner does in its transaction (tests/api/test_erasure.py).
+ERASED = ("version", "passage", "span", "withdrawal", "contract", "packet", "approval", "trace", "trace_answer")
+
 #: Every policy whose condition is `true`, with the role it is for.
 OPEN_POLICIES = {
     ("rag.tenant", "tenant_admin_select", "rag_owner"),
@@ -83,6 +86,15 @@ OPEN_POLICIES = {
     ("rag.trace_time", "trace_time_audit", "rag_auditor"),
     ("rag.trace_purge", "trace_purge_audit", "rag_auditor"),
     ("rag.trace_purge", "trace_purge_admin_insert", "rag_owner"),
+    ("rag.erasure", "erasure_audit", "rag_auditor"),
+    ("rag.erasure", "erasure_admin_select", "rag_owner"),
+    ("rag.erasure", "erasure_admin_insert", "rag_owner"),
+    ("rag_index.scope", "scope_admin_select", "rag_owner"),
+    ("rag_index.scope", "scope_admin_delete", "rag_owner"),
+    ("rag_index.posting", "posting_admin_update", "rag_owner"),
+    ("rag_index.turn", "turn_admin_select", "rag_owner"),
+    ("rag_index.turn", "turn_admin_insert", "rag_owner"),
+    ("rag_index.turn", "turn_admin_update", "rag_owner"),
     ("rag_index.segment", "segment_admin_select", "rag_owner"),
     ("rag_index.segment", "segment_admin_insert", "rag_owner"),
     ("rag_index.segment", "segment_admin_delete", "rag_owner"),
@@ -161,7 +173,7 @@ COLUMNS_WITH_STATISTICS = {
     "rag.embedding_model.tenant",
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
-    *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge")),
+    *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge", "erasure")),
     *(f"rag.{table}.document_tenant" for table in ("trace_candidate", "trace_passage")),
     *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "span", "packet_source", "packet_span")),
     *(f"rag.{table}.document_tenant" for table in ("packet_source", "packet_span")),
@@ -315,9 +327,13 @@ def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence
         ("bucket_admin_update", True),
         ("embedding_admin_delete", True),
         *((f"{table}_admin_delete", True) for table in TRACES),
+        *((f"{table}_erasure_update", True) for table in ERASED),
         # The search index is derived: what it says of when a version is in use, and where it stands.
         ("segment_admin_delete", True),
         ("posting_admin_delete", True),
+        ("posting_admin_update", True),
+        ("scope_admin_delete", True),
+        ("turn_admin_update", True),
         ("indexed_version_admin_update", True),
         ("indexed_version_update", False),
         ("indexed_version_fence_update", False),
@@ -376,7 +392,14 @@ def test_B06_C05_functions_in_policies_are_stable(catalog: Connection) -> None:
             " join pg_proc p on p.oid = refobjid"
             " where classid = 'pg_policy'::regclass and refclassid = 'pg_proc'::regclass",
         )
-    ) == {(f"rag_auth.{function}", "s") for function in ("tenant()", "write_tenant()", "readable(boolean)")}
+    ) == {
+        ("rag_auth.tenant()", "s"),
+        ("rag_auth.write_tenant()", "s"),
+        ("rag_auth.readable(boolean)", "s"),
+        # Of the owner's policies for what its transaction erases.
+        ("rag.is_being_erased(text,text,integer)", "s"),
+        ("rag.is_packet_being_erased(text,uuid)", "s"),
+    }
 
 
 def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> None:
@@ -401,7 +424,17 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
             " join pg_class c on c.oid = polrelid where polcmd = 'a' and pg_get_expr(polwithcheck, polrelid) <> 'true'",
         )
     }
-    evidence = {"attribute", "version", "passage", "withdrawal", "span", "contract", "approval", "embedding_model"}
+    evidence = {
+        "attribute",
+        "version",
+        "passage",
+        "withdrawal",
+        "span",
+        "erasure",
+        "contract",
+        "approval",
+        "embedding_model",
+    }
     records = {
         "packet",
         "packet_source",
