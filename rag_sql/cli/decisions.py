@@ -14,6 +14,7 @@ import typer
 from rag_sql import _render
 from rag_sql._drafting import draft
 from rag_sql._models import Claim, Outcome, Packet
+from rag_sql._tenant import Tenant
 from rag_sql.cli._apps import app, packet_app
 from rag_sql.cli._common import (
     EXIT_CODES,
@@ -184,7 +185,7 @@ def approve(
         )
     with open_store(database_url, home) as store:
         with store.tenant(tenant) as bound:
-            drafted = _read_claims(claims) if claims else _template_draft(bound.packet(identifier))
+            drafted = _read_claims(claims) if claims else _template_draft(bound, identifier)
             if check:
                 approval = bound.require_approval(identifier, drafted)
                 print_json(asdict(approval)) if as_json else _render.approval(out, approval, drafted)
@@ -218,7 +219,10 @@ def approve(
         _render.withheld(out, [verdict.claim for verdict in review.verdicts if not verdict.licensed and not reject])
 
 
-def _template_draft(packet: Packet) -> tuple[Claim, ...]:
+def _template_draft(tenant: Tenant, packet_id: str) -> tuple[Claim, ...]:
+    packet = tenant.packet(packet_id)
+    if packet.is_erased:
+        tenant.evidence_changes(packet_id)  # raises, and says what was erased, when and why
     if not packet.covered:
         raise EvidenceInsufficient(
             f"packet {packet.packet_id} is not sufficient: required facts are missing",

@@ -69,11 +69,7 @@ def erase(
         print_json({"tenant": tenant, "document_id": document, "reason": reason, **asdict(found)})
     else:
         _print(out, f"erased, of {tenant}: {what}", found, document is not None)
-        out.print(
-            "old WAL, backups and dead rows still have it: see rag-sql's README, Erasing",
-            highlight=False,
-            soft_wrap=True,
-        )
+        out.print("dead rows, old WAL and backups still have it: README, Erasing", highlight=False, soft_wrap=True)
 
 
 def _named(document: str, versions: list[int] | None) -> str:
@@ -82,11 +78,17 @@ def _named(document: str, versions: list[int] | None) -> str:
 
 def _print(console: Console, title: str, found: _admin.Erased, is_document: bool) -> None:
     """What is erased, and what rests on it; a line each."""
+    counts = [_count(found.versions, "version"), _count(found.passages, "passage"), _count(found.spans, "span")]
     lines = [
         title,
-        f"  {found.versions} versions with {found.passages} passages, {found.spans} spans, {found.vectors} vectors",
-        f"  of {found.packets} packets that rest on it: {found.approvals} drafts, texts of {found.traces} traces",
-        f"  {found.contracts} contracts" + (" quote it and stay: add versions that do not" if is_document else ""),
+        f"  {', '.join([*counts, _count(found.vectors, 'vector')])}",
+        f"  packets that rest on it: {found.packets}, with {_count(found.approvals, 'draft')}",
+        f"  texts of {_count(found.traces, 'trace')}",
+        f"  contracts{' that quote it, and stay' if is_document else ''}: {found.contracts}",
     ]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

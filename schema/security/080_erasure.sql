@@ -274,7 +274,11 @@ begin
   if found then
     raise exception using
       errcode = 'RS022',
-      message = coalesce(format('no version %s of document "%s"', v_unknown, p_document_id), format('no document "%s"', p_document_id));
+      message = case
+        when v_unknown is null then format('no document "%s"', p_document_id)
+        else format('no version %s of document "%s"', v_unknown, p_document_id)
+      end,
+      hint = 'The documents of a tenant, with their versions: select document_id, version from rag_api.version;';
   end if;
   select coalesce(array_agg(i.document_id order by i.document_id, i.version), '{}'),
     coalesce(array_agg(i.version order by i.document_id, i.version), '{}')
