@@ -342,6 +342,18 @@ def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence
     }
 
 
+def test_the_owner_finds_what_it_has_to_erase(catalog: Connection) -> None:
+    """An answer's trace says whether it sees the answer; what was selected says on what a packet rests."""
+    found = rows(
+        catalog,
+        "select polname::text from pg_policy where polcmd = 'r' and polroles = array['rag_owner'::regrole::oid]"
+        " and pg_get_expr(polqual, polrelid) ~ 'being_erased|rag.erasure'",
+    )
+    assert set(found) == {f"{table}_erasure_select" for table in (*ERASED, "packet_source")} - {
+        "trace_answer_erasure_select"
+    }
+
+
 def test_policies_that_let_everything_through_are_the_listed_ones(catalog: Connection) -> None:
     found = rows(
         catalog,
