@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -16,11 +17,14 @@ from rag_sql.errors import NotAllowed, NotInstalled, translate
 
 __all__ = [
     "GROUPS",
+    "Erased",
     "KeyRow",
     "TenantRow",
     "add_key",
     "add_tenant",
     "as_owner",
+    "erase_document",
+    "erase_tenant",
     "grant_tenant",
     "list_keys",
     "list_tenants",
@@ -61,6 +65,30 @@ class KeyRow:
     login: str
     expires_at: datetime
     recorded_at: datetime
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What an erasure erases: versions with their passages, spans and vectors, and what rests on them.
+
+    Attributes
+    ----------
+    versions, passages, spans, vectors : int
+        Of the document, or the tenant; what was erased before is not counted.
+    packets, approvals, traces : int
+        That rest on them, also other tenants' where they are public: drafts and traces lose their texts.
+    contracts : int
+        That quote the document, and stay; of a tenant: that are erased with it.
+    """
+
+    versions: int
+    passages: int
+    spans: int
+    vectors: int
+    packets: int
+    approvals: int
+    traces: int
+    contracts: int
 
 
 @contextmanager
@@ -176,6 +204,69 @@ def purge_traces(engine: sa.Engine, tenant: str) -> int:
             sa.text("select rag_auth.purge_traces(p_tenant => :tenant)"), {"tenant": tenant}
         ).scalar_one()
     return removed
+
+
+_ERASE = sa.text(
+    "select versions, passages, spans, vectors, packets, approvals, traces, contracts from rag_auth.erase("
+    "p_tenant => :tenant, p_document_id => :document_id, p_versions => cast(:versions as integer[]), p_all => :all,"
+    " p_reason => :reason, p_dry_run => :dry_run)"
+)
+
+
+def erase_document(
+    engine: sa.Engine,
+    tenant: str,
+    document_id: str,
+    versions: Sequence[int] = (),
+    *,
+    reason: str,
+    dry_run: bool = False,
+) -> Erased:
+    """Erase versions of a document (none named: all), what was copied from them, and record who did and why.
+
+    Parameters
+    ----------
+    engine : sqlalchemy.Engine
+        Logs in as the login that installed the store.
+    tenant, document_id : str
+        Whose document; ``public`` too.
+    versions : sequence of int
+    reason : str
+        1 to 4,000 bytes; readers of the tenant see it.
+    dry_run : bool
+        Say what would be erased, and erase nothing.
+
+    Raises
+    ------
+    VersionNotFound
+        No such document, or not such a version.
+    UnknownLogin
+        No such tenant.
+    InvalidRequest
+        A reason that is empty or too long.
+    """
+    return _erase(
+        engine, tenant=tenant, document_id=document_id, versions=list(versions) or None, reason=reason, dry_run=dry_run
+    )
+
+
+def erase_tenant(engine: sa.Engine, tenant: str, *, reason: str, dry_run: bool = False) -> Erased:
+    """Erase all that a tenant has: documents, contracts, packets, drafts and traces; what stays is as for a document.
+
+    Raises
+    ------
+    UnknownLogin
+        No such tenant, or it is public.
+    InvalidRequest
+        A reason that is empty or too long.
+    """
+    return _erase(engine, tenant=tenant, document_id=None, versions=None, reason=reason, dry_run=dry_run)
+
+
+def _erase(engine: sa.Engine, **values: Any) -> Erased:
+    with as_owner(engine) as connection:
+        row = connection.execute(_ERASE, {**values, "all": values["document_id"] is None}).one()
+    return Erased(**row._mapping)
 
 
 def add_key(engine: sa.Engine, login: str, days: int, groups: Sequence[str] = ()) -> tuple[TenantKey, datetime]:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from rag_sql._models import Claim, Evidence
+from rag_sql.errors import EvidenceErased
 
 __all__ = ["PROMPT_VERSION", "DraftRequest", "Drafter", "draft", "template_drafter"]
 
@@ -65,9 +66,13 @@ class DraftRequest:
         ------
         ValueError
             A required fact has no witness: there is nothing to draft from.
+        EvidenceErased
+            Something that the evidence rests on was erased.
         """
         if not evidence.covered:
             raise ValueError(f"nothing to draft: the outcome is {evidence.outcome}")
+        if evidence.is_erased:
+            raise EvidenceErased(f"nothing to draft: evidence ev-{evidence.digest} was erased")
         return cls(
             prompt_version=PROMPT_VERSION,
             instructions=_INSTRUCTIONS,

@@ -12,7 +12,15 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
-__all__ = ["contract_preimage", "draft_preimage", "evidence_preimage", "shown_preimage", "verify", "witnesses"]
+__all__ = [
+    "contract_preimage",
+    "draft_preimage",
+    "erased",
+    "evidence_preimage",
+    "shown_preimage",
+    "verify",
+    "witnesses",
+]
 
 Json = Mapping[str, Any]
 
@@ -155,8 +163,11 @@ def _text_of(sources: Sequence[Json], first: Json, start: int, end: int) -> str 
     return text[: end - start]
 
 
-def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
-    """The span to cite for each covered fact, in contract order, as ``rag_api.witnesses`` ranks them."""
+def witnesses(content: Json | None, sources: Sequence[Json]) -> list[dict[str, Any]]:
+    """The span to cite for each covered fact, in contract order, as ``rag_api.witnesses`` ranks them.
+
+    A quotation that was erased is none of a contract's, and a contract that was erased has none.
+    """
     spans = sorted(
         ((source, span) for source in sources for span in source["spans"]),
         key=lambda pair: (
@@ -167,7 +178,7 @@ def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
         ),
     )
     found: list[dict[str, Any]] = []
-    for fact in content["facts"]:
+    for fact in content["facts"] if content else ():
         clauses = {proposition["quote"]: proposition["clauses"] for proposition in fact["propositions"]}
         for source, span in spans:
             if span["fact"] == fact["fact"] and span["quote"] in clauses:
@@ -186,8 +197,20 @@ def witnesses(content: Json, sources: Sequence[Json]) -> list[dict[str, Any]]:
     return found
 
 
+def erased(packet: Json) -> list[str]:
+    """What of a packet's evidence was erased; empty when all of it is there."""
+    found = [
+        f"{source['document_id']} ({source['tenant']}) version {source['version']}"
+        for source in packet["sources"]
+        if source["text"] is None
+    ]
+    if packet["contract"]["content"] is None:
+        found.append(f"contract {packet['question_id']} version {packet['contract']['version']}")
+    return list(dict.fromkeys(found + ["pre-image"] * (packet["preimage"] is None)))
+
+
 def verify(packet: Json) -> list[str]:
-    """What does not hold of a packet's evidence; empty when all of it does.
+    """What does not hold of a packet's evidence; empty when all that is there does (see :func:`erased`).
 
     Checked, from the packet alone: the digest is the SHA-256 of the pre-image; the pre-image is made of the packet's
     own fields; every text has the hash that is digested, and the length of its range; every span's quotation stands
@@ -201,17 +224,20 @@ def verify(packet: Json) -> list[str]:
             problems.append(problem)
 
     check(packet["format"] == "rag-sql packet 1", f"unknown format {packet['format']!r}")
-    preimage = bytes.fromhex(packet["preimage"])
-    check(sha256(preimage).hexdigest() == packet["digest"], "the digest is not the SHA-256 of the pre-image")
-    check(evidence_preimage(packet) == preimage, "the pre-image is not made of the packet's fields")
+    if packet["preimage"] is not None:
+        preimage = bytes.fromhex(packet["preimage"])
+        check(sha256(preimage).hexdigest() == packet["digest"], "the digest is not the SHA-256 of the pre-image")
+        check(evidence_preimage(packet) == preimage, "the pre-image is not made of the packet's fields")
 
     contract = packet["contract"]
     content = contract["content"]
     check(
-        sha256(contract_preimage(content)).hexdigest() == contract["sha256"],
+        content is None or sha256(contract_preimage(content)).hexdigest() == contract["sha256"],
         "the contract's content does not have the contract's hash",
     )
     for source in packet["sources"]:
+        if source["text"] is None:
+            continue
         name = f"{source['document_id']} version {source['version']}"
         text: str = source["text"]
         check(sha256(text.encode()).hexdigest() == source["text_sha256"], f"the text of {name} does not have its hash")
@@ -225,6 +251,8 @@ def verify(packet: Json) -> list[str]:
                 f"span {span['span_id']} of {name} does not stand where it says",
             )
 
+    if erased(packet):
+        return problems
     required = [fact["fact"] for fact in content["facts"]]
     covered = {witness["fact"] for witness in witnesses(content, packet["sources"])}
     missing = [fact for fact in required if fact not in covered]

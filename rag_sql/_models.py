@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from rag_sql import _evidence
+from rag_sql.errors import EvidenceErased
 
 __all__ = [
     "Approval",
@@ -50,7 +51,7 @@ class Span:
     range_start, range_end : int
         Place in the body, in code points, 0-based and half-open.
     quote : str
-        The text of that range.
+        The text of that range; empty where it was erased.
     """
 
     span_id: str
@@ -77,7 +78,7 @@ class Source:
     title, source : str or None
         As the document states them.
     text, text_sha256 : str
-        The passage, and the SHA-256 (hexadecimal) of its UTF-8 bytes.
+        The passage, empty where it was erased, and the SHA-256 (hexadecimal) of its UTF-8 bytes.
     spans : tuple of Span
         Spans that begin in the passage and that the selection has whole, by id.
     heading_path : tuple of str
@@ -100,8 +101,9 @@ class Source:
 
     @classmethod
     def _from_json(cls, value: Mapping[str, Any]) -> Self:
-        spans = tuple(Span(**_known(Span, span)) for span in value["spans"])
-        return cls(**{**_known(cls, value), "spans": spans, "heading_path": tuple(value.get("heading_path", ()))})
+        spans = tuple(Span(**{**_known(Span, span), "quote": span["quote"] or ""}) for span in value["spans"])
+        parts = {"text": value["text"] or "", "spans": spans, "heading_path": tuple(value.get("heading_path", ()))}
+        return cls(**{**_known(cls, value), **parts})
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,12 @@ class Evidence:
         return self.outcome in {Outcome.SUFFICIENT_FOR_TEMPLATE, Outcome.NEEDS_DECISION}
 
     @property
+    def is_erased(self) -> bool:
+        """Whether something that it rests on was erased: it is neither valid nor broken."""
+        decided = self.outcome is not Outcome.UNSUPPORTED_QUESTION
+        return decided and (not self.preimage or any(not source.text for source in self.sources))
+
+    @property
     def needed_decision(self) -> Mapping[str, Any] | None:
         """What only a person can decide, as the contract has it; None where documents can answer the question."""
         needed: Mapping[str, Any] | None = self.contract.content.get("decision")
@@ -303,7 +311,7 @@ class Packet(Evidence):
             return cls(
                 outcome=Outcome(document["outcome"]),
                 question_id=document["question_id"],
-                contract=Contract(**_known(Contract, contract)),
+                contract=Contract(**{**_known(Contract, contract), "content": contract["content"] or {}}),
                 case_facts=document["case_facts"],
                 request=Request(**_known(Request, document["request"])),
                 required=tuple(document["required"]),
@@ -313,7 +321,7 @@ class Packet(Evidence):
                     Witness._from_json(witness)
                     for witness in _evidence.witnesses(contract["content"], document["sources"])
                 ),
-                preimage=document["preimage"],
+                preimage=document["preimage"] or "",
                 digest=document["digest"],
                 packet_id=document["packet_id"],
                 tenant=document["tenant"],
@@ -344,11 +352,24 @@ class Packet(Evidence):
         The request, scores, titles, times and who recorded it are not part of the evidence and are not checked.
         Recomputes the digest by the byte layout of ``schema/README.md``, the hashes of texts and contract, the places
         of the quotations, and coverage.
+
+        Raises
+        ------
+        EvidenceErased
+            Something that it rests on was erased, and the rest holds: it is neither valid nor broken.
         """
         try:
-            return _evidence.verify(self.document)
+            problems = _evidence.verify(self.document)
+            erased = _evidence.erased(self.document)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             return [f"the packet is malformed: {error!r}"]
+        if erased and not problems:
+            raise EvidenceErased(
+                f"the evidence of packet {self.packet_id} was erased",
+                detail="Erased: " + ", ".join(erased),
+                hint="Who did, when and why: select * from rag_api.erasure;",
+            )
+        return problems
 
 
 @dataclass(frozen=True)

@@ -289,6 +289,8 @@ def evidence(console: Console, found: Evidence, claims: Sequence[Claim]) -> None
             " See: rag-sql contract list",
         )
         return
+    if found.is_erased:
+        _plain(console, "evidence erased: neither valid nor broken; who did, when and why says rag_api.erasure", "red")
     stated = ", ".join(f"{key}={value}" for key, value in sorted(found.case_facts.items())) or "none stated"
     _plain(
         console,
@@ -311,7 +313,7 @@ def evidence(console: Console, found: Evidence, claims: Sequence[Claim]) -> None
     for fact in found.required:
         witness = covered.get(fact)
         if witness is None:
-            _row(table, fact, "missing", "", style="red")
+            _row(table, fact, "missing" if fact in found.missing else "erased", "", style="red")
         else:
             _row(table, fact, f"{witness.document_id} v{witness.version} {witness.span_id}", witness.quote)
     console.print(table)
@@ -394,7 +396,13 @@ def packets(console: Console, rows: Sequence[PacketRow]) -> None:
     table = _table("", "packet", "recorded", "by", "question", "outcome", "digest")
     for row in rows:
         _row(
-            table, row.packet_id, _when(row.recorded_at), row.recorded_by, row.question_id, row.outcome, row.digest[:16]
+            table,
+            row.packet_id,
+            _when(row.recorded_at),
+            row.recorded_by,
+            row.question_id,
+            f"{row.outcome}, evidence erased" if row.is_erased else row.outcome,
+            row.digest[:16],
         )
     console.print(table)
 

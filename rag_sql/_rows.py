@@ -42,7 +42,7 @@ class Candidate:
         Place among the eligible passages, from 1.
     selected : bool
     reason : str or None
-        ``superseded``, ``scheduled``, ``withdrawn``, ``attribute_differs`` or ``attribute_not_stated``.
+        ``superseded``, ``scheduled``, ``withdrawn``, ``erased``, ``attribute_differs`` or ``attribute_not_stated``.
     attribute, applies_to, case_value : str, tuple of str, str, each or None
         The attribute that excludes, the version's values and the case's.
     effective_version : int or None
@@ -202,7 +202,7 @@ class ClauseRow:
 
 @dataclass(frozen=True)
 class PacketRow:
-    """A recorded packet, in a line."""
+    """A recorded packet, in a line; `is_erased` says whether something that it rests on was erased."""
 
     packet_id: str
     question_id: str
@@ -212,11 +212,12 @@ class PacketRow:
     k: int
     recorded_at: datetime
     recorded_by: str
+    is_erased: bool
 
 
 @dataclass(frozen=True)
 class ApprovalRow:
-    """A reviewer's decision and what it is worth now: ``approved``, ``stale``, ``rejected`` or ``replaced``."""
+    """A reviewer's decision and what it is worth: ``approved``, ``stale``, ``erased``, ``rejected`` or ``replaced``."""
 
     packet_id: str
     question_id: str
@@ -293,6 +294,7 @@ class TracePassage:
         Its place.
     heading_path : tuple of str
     text : str
+        Empty where it was erased.
     """
 
     label: str | None

@@ -245,7 +245,8 @@ CLAUSES = _statement(
 )
 
 PACKETS = _statement(
-    "select packet_id::text, question_id, outcome, digest, query, k, recorded_at, recorded_by from rag_api.packet"
+    "select packet_id::text, question_id, outcome, digest, query, k, recorded_at, recorded_by, is_erased"
+    " from rag_api.packet"
     " where tenant = :tenant order by recorded_at desc, packet_id limit :limit"
 )
 

@@ -181,7 +181,10 @@ class Traces(Calls):
     def trace_passages(self, trace_id: str) -> list[TracePassage]:
         """What became of each passage of a trace, in the order in which they were placed; empty for an unknown one."""
         rows = self._rows(_statements.TRACE_PASSAGES, tenant=self.name, trace_id=trace_id)
-        return [TracePassage(**{**row, "heading_path": tuple(row["heading_path"])}) for row in rows]
+        return [
+            TracePassage(**{**row, "heading_path": tuple(row["heading_path"]), "text": row["text"] or ""})
+            for row in rows
+        ]
 
     def trace_candidates(self, trace_id: str) -> list[TraceCandidate]:
         """The best visible passages for the query of a trace, and why one may not be used; empty for an unknown one."""

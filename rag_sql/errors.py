@@ -24,6 +24,7 @@ __all__ = [
     "DimensionMismatch",
     "EmbeddedUnavailable",
     "EmbedderUnavailable",
+    "EvidenceErased",
     "EvidenceInsufficient",
     "ExtensionMissing",
     "FileRefused",
@@ -68,6 +69,7 @@ __all__ = [
     "UpgradeBlocked",
     "VectorsMoved",
     "VersionConflict",
+    "VersionErased",
     "VersionNotFound",
 ]
 
@@ -242,6 +244,12 @@ class AttributeMisfit(RagSqlError):
     sqlstate = "RS027"
 
 
+class VersionErased(RagSqlError):
+    """The version was erased; its number is not given again, and nothing is added to it."""
+
+    sqlstate = "RS028"
+
+
 class InvalidContract(RagSqlError):
     """A contract is malformed."""
 
@@ -328,6 +336,12 @@ class StaleApproval(RagSqlError):
     """The evidence is no longer what was approved; ``detail`` has a line for each difference."""
 
     sqlstate = "RS062"
+
+
+class EvidenceErased(RagSqlError):
+    """Something that a packet rests on was erased: it is neither valid nor broken; ``detail`` says what and why."""
+
+    sqlstate = "RS063"
 
 
 class AppendOnly(RagSqlError):

@@ -66,7 +66,7 @@ class Program(TyperGroup):
 _EXIT_CODES = (
     "Exit codes: 0 sufficient, or done; 1 an error (said on standard error), or a check that failed (said on standard "
     "output); 2 wrong usage; 3 ask for evidence, or a person has to look; 4 unsupported question; "
-    "5 approval missing, rejected or stale; 6 needs decision; 130 interrupted."
+    "5 approval missing, rejected or stale, or its evidence erased; 6 needs decision; 130 interrupted."
 )
 
 app = typer.Typer(

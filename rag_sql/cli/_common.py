@@ -23,7 +23,15 @@ from rag_sql._local import LocalStore
 from rag_sql._minilm import minilm
 from rag_sql._models import Outcome
 from rag_sql._store import EvidenceStore, make_engine
-from rag_sql.errors import FileRefused, NoApproval, RagSqlError, Rejected, StaleApproval, UnsupportedQuestion
+from rag_sql.errors import (
+    EvidenceErased,
+    FileRefused,
+    NoApproval,
+    RagSqlError,
+    Rejected,
+    StaleApproval,
+    UnsupportedQuestion,
+)
 
 __all__: list[str] = []
 
@@ -159,7 +167,7 @@ def command(group: typer.Typer, name: str | None = None) -> Callable[[Callable[P
 def report(error: Exception, as_json: bool = False) -> int:
     """Print an error to standard error; the exit code that belongs to it."""
     print_failure(failure(error)) if as_json else show_error(error)
-    if isinstance(error, NoApproval | Rejected | StaleApproval):
+    if isinstance(error, NoApproval | Rejected | StaleApproval | EvidenceErased):
         return 5
     return 4 if isinstance(error, UnsupportedQuestion) else 1
 

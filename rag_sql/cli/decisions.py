@@ -14,6 +14,7 @@ import typer
 from rag_sql import _render
 from rag_sql._drafting import draft
 from rag_sql._models import Claim, Outcome, Packet
+from rag_sql._tenant import Tenant
 from rag_sql.cli._apps import app, packet_app
 from rag_sql.cli._common import (
     EXIT_CODES,
@@ -128,7 +129,7 @@ def packet_show(
     if as_json:
         typer.echo(packet.to_json())
     else:
-        _render.evidence(out, packet, draft(packet) if packet.covered else ())
+        _render.evidence(out, packet, draft(packet) if packet.covered and not packet.is_erased else ())
 
 
 @command(packet_app, "verify")
@@ -136,7 +137,10 @@ def packet_verify(
     path: Annotated[Path, typer.Argument(help="A packet's JSON document; - for standard input.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Verify a packet from its document alone, without a database. Exit code 1 when something does not hold."""
+    """Verify a packet from its document alone, without a database.
+
+    Exit code 1 when something does not hold; 5 when evidence was erased, and the rest holds.
+    """
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
         packet = Packet.from_json(text)
@@ -181,7 +185,7 @@ def approve(
         )
     with open_store(database_url, home) as store:
         with store.tenant(tenant) as bound:
-            drafted = _read_claims(claims) if claims else _template_draft(bound.packet(identifier))
+            drafted = _read_claims(claims) if claims else _template_draft(bound, identifier)
             if check:
                 approval = bound.require_approval(identifier, drafted)
                 print_json(asdict(approval)) if as_json else _render.approval(out, approval, drafted)
@@ -215,7 +219,10 @@ def approve(
         _render.withheld(out, [verdict.claim for verdict in review.verdicts if not verdict.licensed and not reject])
 
 
-def _template_draft(packet: Packet) -> tuple[Claim, ...]:
+def _template_draft(tenant: Tenant, packet_id: str) -> tuple[Claim, ...]:
+    packet = tenant.packet(packet_id)
+    if packet.is_erased:
+        tenant.evidence_changes(packet_id)  # raises, and says what was erased, when and why
     if not packet.covered:
         raise EvidenceInsufficient(
             f"packet {packet.packet_id} is not sufficient: required facts are missing",

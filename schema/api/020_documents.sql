@@ -23,8 +23,8 @@ comment on view rag_api.passage is
   'Retrievable pieces of versions: range in code points, headings above, text, SHA-256 of the text, distinct words.';
 
 -- The version of each visible document that is effective at an instant, from what had been recorded at another: the
--- greatest (effective_from, version). Whether it was withdrawn is another matter: an older one does not come back. Null
--- instants mean now. Said as "there is no greater one", which the planner makes a join of, with an estimate near the
+-- greatest (effective_from, version). Whether it was withdrawn is another matter: an older one does not come back. One that was
+-- erased is at no instant, and none comes back for it. Null instants mean now. Said as "there is no greater one", which the planner makes a join of, with an estimate near the
 -- truth.
 create function rag_api._effective_versions(
   p_valid_at timestamptz,
@@ -39,6 +39,7 @@ begin atomic
   from rag.version v
   where v.effective_from <= coalesce(p_valid_at, statement_timestamp())
     and v.recorded_at <= coalesce(p_known_at, statement_timestamp())
+    and v.body is not null
     and not exists (
       select from rag.version n
       where n.tenant = v.tenant
@@ -120,6 +121,7 @@ grant execute on function rag_api._current_versions to rag_reader, rag_auditor;
 comment on function rag_api._current_versions is 'Private: the version of each visible document that may be used at an instant.';
 
 -- Every visible version at an instant, from what had been recorded at another (null: now), with its status:
+--   erased       its text was erased: it is used at no instant
 --   superseded   other documents take the place of its document (`successors`), whether it is effective or not
 --   scheduled    not yet effective
 --   superseded   a version of the same document with a greater (effective_from, version) is effective
@@ -160,6 +162,7 @@ begin atomic
     v.document_id,
     v.version,
     case
+      when v.body is null then 'erased'
       when s.document_id is not null then 'superseded'
       when not v.is_effective then 'scheduled'
       when v.version <> v.effective_version then 'superseded'
@@ -201,8 +204,8 @@ grant execute on function rag_api._versions to rag_reader, rag_auditor;
 comment on function rag_api._versions is 'Private: every visible version at an instant, with its status.';
 
 -- The status of every visible version at an instant, from what had been recorded at another (null: now): current,
--- superseded, scheduled, withdrawn, as _versions says; the version that is effective then, and which documents take the
--- place of its document, null where none does.
+-- superseded, scheduled, withdrawn, erased, as _versions says; the version that is effective then, and which documents take
+-- the place of its document, null where none does.
 create function rag_api.version_status(
   p_valid_at timestamptz default null,
   p_known_at timestamptz default null
@@ -226,7 +229,7 @@ end;
 revoke all on function rag_api.version_status from public;
 grant execute on function rag_api.version_status to rag_reader, rag_auditor;
 comment on function rag_api.version_status is
-  'Status of every visible version: current, superseded, scheduled, withdrawn; the version effective at the instant; successors.';
+  'Status of every visible version: current, superseded, scheduled, withdrawn, erased; the version effective at the instant; successors.';
 
 create view rag_api.version with (security_invoker = true) as
   select
@@ -270,6 +273,15 @@ create view rag_api.succession with (security_invoker = true) as
 grant select on rag_api.succession to rag_reader, rag_auditor;
 comment on view rag_api.succession is
   'Documents of the bound tenant and of public that others take the place of, by which ones and from when on.';
+-- What was erased: of a version its length and hash stay; a row without a document is of all that the tenant had.
+create view rag_api.erasure with (security_invoker = true) as
+  select
+    e.tenant, e.erasure_id, e.document_id, e.version, v.body_length, encode(v.body_sha256, 'hex') as body_sha256, e.reason,
+    e.recorded_at, e.recorded_by
+  from rag.erasure e
+  left join rag.version v on v.tenant = e.tenant and v.document_id = e.document_id and v.version = e.version;
+grant select on rag_api.erasure to rag_reader, rag_auditor;
+comment on view rag_api.erasure is 'Versions of the bound tenant and of public that were erased: by whom, when, why.';
 
 create view rag_api.span with (security_invoker = true) as
   select
@@ -277,9 +289,9 @@ create view rag_api.span with (security_invoker = true) as
     s.recorded_at, s.recorded_by, s.quote
   from rag.span s;
 grant select on rag_api.span to rag_reader, rag_auditor;
-comment on view rag_api.span is 'Every visible span with its text and its place (code points, 0-based, half-open).';
+comment on view rag_api.span is 'Every visible span with its text and its place (code points, 0-based, half-open); no text: erased.';
 
--- Recomputes every visible span from its body and lists those that do not hold: always empty. It does not use what was
+-- Recomputes every visible span from its body, where that was not erased, and lists those that do not hold: always empty. It does not use what was
 -- derived at insert: it cuts the stored range out of the body and searches the quotation again.
 create view rag_api.span_check with (security_invoker = true) as
   select
@@ -288,8 +300,11 @@ create view rag_api.span_check with (security_invoker = true) as
     rag.locate(v.body, s.quote, coalesce(s.occurrence, 1)) as expected_start
   from rag.span s
   join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
-  where substr(v.body, s.range_start + 1, s.range_end - s.range_start) collate "C" is distinct from s.quote
-    or rag.locate(v.body, s.quote, coalesce(s.occurrence, 1)) is distinct from s.range_start;
+  where v.body is not null
+    and (
+      substr(v.body, s.range_start + 1, s.range_end - s.range_start) collate "C" is distinct from s.quote
+      or rag.locate(v.body, s.quote, coalesce(s.occurrence, 1)) is distinct from s.range_start
+    );
 grant select on rag_api.span_check to rag_reader, rag_auditor;
 comment on view rag_api.span_check is 'Spans whose stored place does not hold their quotation. Always empty.';
 

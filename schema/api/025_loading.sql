@@ -106,7 +106,8 @@ comment on function rag_api._differences is
 --
 -- Returns one row per document, in the order given: `new` or `same`, and by which version, and by which other documents it
 -- is superseded as it stands (null when by none). Raises RS002, RS003, RS020 (COLUMN names the
--- place: position in the array, then the path), RS021, RS023, RS024.
+-- place: position in the array, then the path), RS021, RS023, RS024; RS028 for a version that was erased, whose number is not
+-- given again.
 create function rag_api.load_documents(
   p_documents jsonb
 )
@@ -198,6 +199,21 @@ begin
     on conflict do nothing;
   end if;
 
+  -- Asked when this load has its turn: no erasure is at work.
+  select i - 1 as document_position, e.document_id as id, e.version into v_problem
+  from jsonb_array_elements(p_documents) with ordinality as t(d, i)
+  join rag.erasure e
+    on e.tenant = v_tenant and e.document_id = d ->> 'id' and e.version = (d ->> 'version')::integer
+  order by i
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS028',
+      message = format('version %s of document "%s" was erased', v_problem.version, v_problem.id),
+      column = format('%s.version', v_problem.document_position),
+      hint = 'Its number is not given again: give the document the next one. Who erased it: select * from rag_api.erasure;';
+  end if;
+
   -- A version that was there must be the same in everything this load states.
   select i - 1 as document_position, d ->> 'id' as id, d ->> 'version' as version, c.what into v_problem
   from (
@@ -264,7 +280,8 @@ comment on function rag_api.load_documents is
 -- load_documents, without the bodies; p_body_sha256 has the SHA-256 of each body, in the same order.
 --
 -- Returns the positions (from 0) of those that are the same. What is not returned is new, different or malformed:
--- load_documents says which. Reads only, and a version that exists never changes, so the answer stays true. Raises
+-- load_documents says which, as of one that was erased. Reads only, and a version that exists never changes, so the answer
+-- stays true. Raises
 -- RS002, RS003, and RS020 for what is no array.
 create function rag_api.same_documents(
   p_documents jsonb,
@@ -292,7 +309,7 @@ begin
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
   where 0 < (
     select count(*) from rag.version v
-    where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version::text = d ->> 'version'
+    where v.tenant = v_tenant and v.document_id = d ->> 'id' and v.version::text = d ->> 'version' and v.body is not null
   );
 
   -- A body whose SHA-256 is a stored one's is as well-formed as that.
@@ -316,7 +333,7 @@ comment on function rag_api.same_documents is
 
 -- Takes a version of the bound tenant out of use, from an instant on (null: now). Withdrawing what is withdrawn by then
 -- changes nothing; withdrawing from an earlier instant than before counts. RS022 when there is no such version, whoever
--- else may have one; RS010 for an instant that is not finite or a note over 4,000 bytes.
+-- else may have one, RS028 when it was erased; RS010 for an instant that is not finite or a note over 4,000 bytes.
 create function rag_api.withdraw_version(
   p_document_id text,
   p_version integer,
@@ -361,6 +378,7 @@ end;
 $$;
 revoke all on function rag_api.withdraw_version from public;
 grant execute on function rag_api.withdraw_version to rag_curator, rag_publisher;
-comment on function rag_api.withdraw_version is 'Takes a version of the bound tenant out of use; RS022 when there is none.';
+comment on function rag_api.withdraw_version is
+  'Takes a version of the bound tenant out of use; RS022 when there is none, RS028 when it was erased.';
 
 reset role;

@@ -12,6 +12,7 @@ create view rag_api.contract with (security_invoker = true) as
       and (c.tenant <> 'public' or not exists (
         select from rag.contract o
         where o.question_id = c.question_id and o.tenant = (select rag_auth.tenant()) and o.tenant <> 'public'
+          and o.content is not null
       )) as is_in_force,
     array(select jsonb_array_elements_text(c.content -> 'case')) as case_attributes,
     array(select f ->> 'fact' from jsonb_array_elements(c.content -> 'facts') with ordinality as t(f, i) order by i)
@@ -21,7 +22,8 @@ create view rag_api.contract with (security_invoker = true) as
     encode(c.content_sha256, 'hex') as content_sha256,
     c.recorded_at,
     c.recorded_by
-  from rag.contract c;
+  from rag.contract c
+  where c.content is not null;  -- or it was erased with its tenant
 grant select on rag_api.contract to rag_reader, rag_auditor;
 comment on view rag_api.contract is 'Visible contracts: case attributes and required facts, in contract order.';
 
@@ -145,6 +147,7 @@ begin
   from rag.contract c
   where c.question_id = p_question_id
     and c.tenant = any (array['public', (select rag_auth.tenant())])
+    and c.content is not null
     and c.recorded_at <= coalesce(p_known_at, statement_timestamp())
   order by c.tenant = 'public'
   limit 1;
@@ -156,6 +159,7 @@ begin
   where c.tenant = v_owner
     and c.question_id = p_question_id
     and c.version = coalesce(p_contract_version, c.version)
+    and c.content is not null
     and c.recorded_at <= coalesce(p_known_at, statement_timestamp())
   order by c.version desc
   limit 1;

@@ -54,7 +54,7 @@ comment on function rag_api._added_span_problems is 'Private: what is wrong with
 -- A span that exists with the same fact, quotation and occurrence is left alone (`same`); with other content it is
 -- refused (RS025), since a span is immutable.
 --
--- Returns one row per span, in the order given: `new` or `same`. Raises RS002, RS003; RS020, RS022 and RS025 with the
+-- Returns one row per span, in the order given: `new` or `same`. Raises RS002, RS003; RS020, RS022, RS025 and RS028 with the
 -- place in COLUMN (position in the array, then the key); RS023 and RS024 with document, version and span in TABLE,
 -- DATATYPE and CONSTRAINT. RS022 is the same whether another tenant has such a version or nobody has.
 create function rag_api.add_spans(
@@ -104,6 +104,20 @@ begin
       message = format('no version %s of document "%s"', v_problem.version, v_problem.document),
       column = format('%s.version', v_problem.span_position),
       hint = 'Spans are added for the tenant that the document belongs to, after the document was loaded.';
+  end if;
+
+  select i - 1 as span_position, e.document_id as document, e.version into v_problem
+  from jsonb_array_elements(p_spans) with ordinality as t(s, i)
+  join rag.erasure e
+    on e.tenant = v_tenant and e.document_id = s ->> 'document' and e.version = (s ->> 'version')::integer
+  order by i
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS028',
+      message = format('version %s of document "%s" was erased', v_problem.version, v_problem.document),
+      column = format('%s.version', v_problem.span_position),
+      hint = 'Who erased it, when and why: select * from rag_api.erasure;';
   end if;
 
   -- In one order, whatever order the spans came in: two curators wait for each other and do not deadlock. A span that

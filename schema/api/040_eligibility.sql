@@ -251,8 +251,8 @@ grant execute on function rag_api.eligible_by_case to rag_reader, rag_auditor;
 comment on function rag_api.eligible_by_case is 'The versions that may be used for each of many cases. RS011.';
 
 -- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
---   superseded, scheduled, withdrawn   its status at the instant; superseded by the effective version of its document, or by
---                                      other documents, which are named (successors, else null)
+--   superseded, scheduled, withdrawn, erased   its status at the instant; superseded by the effective version of its document, or
+--                                      by other documents, which are named (successors, else null)
 --   attribute_differs                  the case has a value that the version does not name: attribute, both values
 --   attribute_not_stated               the version names an attribute that the case does not state
 create function rag_api.eligibility(
@@ -292,7 +292,7 @@ begin atomic
     v.tenant,
     v.document_id,
     v.version,
-    v.status = 'current' and s.applies,
+    coalesce(v.status = 'current' and s.applies, false),
     case
       when v.status <> 'current' then v.status
       when s.applies then null
@@ -305,7 +305,8 @@ begin atomic
     v.effective_version,
     v.successors
   from rag_api.version_status(p_valid_at, p_known_at) as v
-  join scope s on s.tenant = v.tenant and s.applies_to = v.applies_to;
+  -- What an erased version applied to is not known any more, and perhaps to no other.
+  left join scope s on s.tenant = v.tenant and s.applies_to = v.applies_to;
 end;
 revoke all on function rag_api.eligibility from public;
 grant execute on function rag_api.eligibility to rag_reader, rag_auditor;

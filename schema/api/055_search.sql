@@ -45,7 +45,7 @@ begin atomic
     select e.tenant, e.segment_id, range_agg(int4range(e.first_ordinal, e.first_ordinal + e.passages)) as ranges
     from (
       select
-        v.tenant, v.document_id, v.version, v.segment_id, v.first_ordinal, cardinality(v.range_ends) as passages,
+        v.tenant, v.document_id, v.version, v.segment_id, v.first_ordinal, cardinality(v.range_ends) as passages, v.used_until,
         row_number() over (partition by v.tenant, v.document_id order by v.effective_from desc, v.version desc) as place
       from rag_index.version v
       where p_valid_at <> p_known_at
@@ -54,6 +54,7 @@ begin atomic
         and v.recorded_at <= p_known_at
     ) as e
     where e.place = 1
+      and e.used_until > '-infinity'  -- or it was erased
       and not exists (
         select from rag.withdrawal w
         where w.tenant = e.tenant

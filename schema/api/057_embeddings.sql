@@ -147,6 +147,8 @@ begin
   from unnest(p_document_ids, p_versions, p_range_starts, p_vectors) as n(document_id, version, range_start, embedding)
   join rag.passage p
     on p.tenant = v_tenant and p.document_id = n.document_id and p.version = n.version and p.range_start = n.range_start
+  join rag_index.version i
+    on i.tenant = v_tenant and i.document_id = n.document_id and i.version = n.version and i.used_until > '-infinity'  -- or erased
   join rag.embedding_model m
     on m.tenant = v_tenant and m.model = p_model and m.model_version = p_model_version
     and m.dimension = public.vector_dims(n.embedding)
@@ -183,6 +185,8 @@ begin
   return query
   select p.document_id, p.version, p.range_start
   from rag.passage p
+  join rag_index.version i
+    on i.tenant = p.tenant and i.document_id = p.document_id and i.version = p.version and i.used_until > '-infinity'  -- or erased
   where p.tenant = v_tenant
     and not exists (
       select from rag_index.embedding e
@@ -207,9 +211,9 @@ comment on function rag_api._unembedded is 'Private: places of passages of the b
 -- opposite direction to 1,000,001 for the same.
 --
 -- Exact: all eligible vectors are compared, and so they are where no more than 10,000 passages are eligible, which takes little.
--- Otherwise, in a bucket that has a graph, the graph is asked for the 20 K nearest (200 to 4,000). Where at least 5 K of these
+-- Otherwise, in a bucket that has a graph, the graph is asked for the 50 K nearest (500 to 5,000). Where at least 5 K of these
 -- are eligible, the K best of them are the answer: with so many to spare, few that belong there are missed. Where fewer are, it
--- is asked for 100 K (1,000 to 4,000), and more thoroughly; where that does not do either, it is exact after all.
+-- is asked for 200 K (2,000 to 5,000), and more thoroughly; where that does not do either, it is exact after all.
 --
 -- A transaction that sees the database as it was may look for a bucket that is gone (rag-sql maintain): RS018, and not a result
 -- that lacks it.
@@ -234,7 +238,7 @@ create function rag_api._nearest(
   stable
   set search_path = pg_catalog, pg_temp
   set hnsw.iterative_scan = 'relaxed_order'
-  set hnsw.ef_search = 200
+  set hnsw.ef_search = 500
   set hnsw.scan_mem_multiplier = 4
   set random_page_cost = 1.1
 as $$
@@ -254,9 +258,9 @@ declare
 begin
   for v_round in 1..2 loop
     exit when v_bucket = 0 or p_exact or v_eligible <= 10000 or v_found >= 5 * p_k;
-    v_candidates := least(case v_round when 1 then greatest(20 * p_k, 200) else greatest(100 * p_k, 1000) end, 4000);
+    v_candidates := least(case v_round when 1 then greatest(50 * p_k, 500) else greatest(200 * p_k, 2000) end, 5000);
     continue when v_candidates < 5 * p_k;
-    perform set_config('hnsw.ef_search', case v_round when 1 then '200' else '800' end, true);
+    perform set_config('hnsw.ef_search', case v_round when 1 then '500' else '1000' end, true);
     execute format(
       'with eligible as materialized (
         select s.tenant, s.segment_id, s.cuts from rag_api._eligible_segments($4, $5, $6, $7, false) as s
@@ -400,7 +404,8 @@ revoke create on schema rag_api from rag_search;
 -- Stores vectors of passages of the bound tenant, all or nothing, and returns how many were new: what has a vector of the
 -- model keeps it. The four arrays have an entry for each passage. The model is registered with its first vectors, with their
 -- dimension; RS015 for a vector of another one, also than that of public's of this model, since one query searches both.
--- RS016 for what is no vector, RS017 for a passage that is not there or is not the tenant's, RS010 for a malformed call.
+-- RS016 for what is no vector, RS017 for a passage that is not there or is not the tenant's, RS028 for one that was erased,
+-- RS010 for a malformed call.
 create function rag_api.add_embeddings(
   p_model text,
   p_model_version text,
@@ -477,13 +482,23 @@ begin
         coalesce(v_wrong.range_start::text, 'null')),
       hint = 'Passages that have no vector yet: rag_api.missing_embeddings.';
   end if;
+  select e.document_id, e.version into v_wrong
+  from unnest(p_document_ids, p_versions) as n(document_id, version)
+  join rag.erasure e on e.tenant = v_tenant and e.document_id = n.document_id and e.version = n.version
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'RS028',
+      message = format('version %s of document "%s" was erased', v_wrong.version, v_wrong.document_id),
+      hint = 'Passages that have no vector yet: rag_api.missing_embeddings.';
+  end if;
   return rag_api._store_embeddings(p_model, p_model_version, p_document_ids, p_versions, p_range_starts, v_vectors);
 end;
 $$;
 revoke all on function rag_api.add_embeddings from public;
 grant execute on function rag_api.add_embeddings to rag_curator, rag_publisher;
 comment on function rag_api.add_embeddings is
-  'Stores vectors of passages of the bound tenant, all or nothing; how many were new. RS002, RS003, RS005, RS010, RS015, RS016, RS017.';
+  'Stores vectors of passages of the bound tenant, all or nothing; how many were new. RS002, RS003, RS005, RS010, RS015, RS016, RS017, RS028.';
 
 -- Passages of the bound tenant that have no vector of a model, with their texts, in the order of their keys: at most p_limit;
 -- null: all. None when every passage has one. RS002 when no tenant is bound. RS010 for a limit below 1.

@@ -156,7 +156,7 @@ comment on function rag_api._stated_time is 'Private: a time that was stated, as
 -- Identity of everything the caller's retriever could have seen at an instant: every visible version with its body,
 -- applicability, stated effective time, withdrawal, spans and the successors of its document, and the types of attributes
 -- that are no texts. It does not depend on the order or the time of loading, and decide does not compute it: it changes with
--- any document, used or not.
+-- any document, used or not. What was erased is in it at no instant.
 create function rag_api.corpus_fingerprint(
   p_known_at timestamptz default null
 )
@@ -244,6 +244,7 @@ begin atomic
       ) as hash
     from rag.version v
     where v.recorded_at <= coalesce(p_known_at, statement_timestamp())
+      and v.body is not null
   ) as leaf;
 end;
 revoke all on function rag_api.corpus_fingerprint from public;

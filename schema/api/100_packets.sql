@@ -8,10 +8,10 @@ create view rag_api.packet with (security_invoker = true) as
   select
     p.tenant, p.packet_id, p.outcome, p.missing, p.question_id, p.contract_tenant, p.contract_version, p.case_facts,
     p.k, p.method, p.parameters, p.recorded_at, p.recorded_by, p.valid_at, p.known_at, p.required, encode(p.digest, 'hex') as digest,
-    p.query
+    rag.is_evidence_erased(p.tenant, p.packet_id) as is_erased, p.query
   from rag.packet p;
 grant select on rag_api.packet to rag_reader, rag_auditor;
-comment on view rag_api.packet is 'Recorded packets of the bound tenant: request, outcome, digest.';
+comment on view rag_api.packet is 'Recorded packets of the bound tenant: request, outcome, digest, whether its evidence was erased.';
 
 create view rag_api.packet_source with (security_invoker = true) as
   select
@@ -25,18 +25,19 @@ create view rag_api.packet_source with (security_invoker = true) as
 grant select on rag_api.packet_source to rag_reader, rag_auditor;
 comment on view rag_api.packet_source is 'Selected passages of recorded packets, in order of rank.';
 
--- A label says what a span was meant for; whether it covered the fact is decided as rag_api.witnesses decides it.
+-- A label says what a span was meant for; whether it covered the fact is decided as rag_api.witnesses decides it, unless the
+-- quotation was erased.
 create view rag_api.packet_span with (security_invoker = true) as
   select
     n.tenant, n.packet_id, n.position, n.document_tenant, n.document_id, n.version, n.span_id, s.fact,
-    exists (
+    case when s.quote is not null then exists (
       select from rag_api.proposition o
       where o.tenant = p.contract_tenant
         and o.question_id = p.question_id
         and o.version = p.contract_version
         and o.fact = s.fact
         and o.quote = s.quote
-    ) as is_witness,
+    ) end as is_witness,
     s.range_start, s.range_end, s.quote
   from rag.packet_span n
   join rag.packet p on p.tenant = n.tenant and p.packet_id = n.packet_id
@@ -132,7 +133,46 @@ revoke all on function rag_api._packet from public;
 grant execute on function rag_api._packet to rag_reader;
 comment on function rag_api._packet is 'Private: a packet of the bound tenant; RS002, RS050.';
 
--- A packet whole, as one JSON document: enough to verify its evidence without a database. RS002, RS050.
+-- RS063 where evidence of a packet was erased; DETAIL names what, when, by whom and why. Such a packet is neither valid nor
+-- broken: nobody can look at what it rested on, or decide it again.
+create function rag_api._check_evidence(
+  p_packet_id uuid
+)
+  returns void
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant constant text := rag_auth.required_tenant();
+begin
+  if rag.is_evidence_erased(v_tenant, p_packet_id) then
+    raise exception using
+      errcode = 'RS063',
+      message = format('the evidence of packet %s was erased', p_packet_id),
+      detail = (
+        select string_agg(
+          coalesce(format('%s (%s) version %s', e.document_id, e.tenant, e.version), 'all of ' || e.tenant)
+            || format(': erased %s by %s: %s', rag_api._utc(e.recorded_at), e.recorded_by, e.reason),
+          e'\n' order by e.document_id, e.version, e.recorded_at)
+        from rag.erasure e
+        where (e.tenant = v_tenant and e.document_id is null)
+          or exists (
+            select from rag.packet_source s
+            where s.tenant = v_tenant and s.packet_id = p_packet_id
+              and s.document_tenant = e.tenant and s.document_id = e.document_id and s.version = e.version
+          )
+      ),
+      hint = 'Decide again, on what is there, and record the new packet.';
+  end if;
+end;
+$$;
+revoke all on function rag_api._check_evidence from public;
+grant execute on function rag_api._check_evidence to rag_reader;
+comment on function rag_api._check_evidence is 'Private: RS063 where evidence of a packet of the bound tenant was erased.';
+
+-- A packet whole, as one JSON document: enough to verify its evidence without a database. RS002, RS050. Texts, quotations and
+-- what else was erased are null in it.
 create function rag_api.packet_document(
   p_packet_id uuid
 )

@@ -11,7 +11,7 @@ grant create on schema rag_api to rag_recorder;
 
 -- What a reviewer is shown: one verdict per claim, withheld ones with their reasons, and the digests that a decision
 -- binds (the same on every row): evidence, draft, and shown, which covers both and every verdict and reason.
--- RS002; RS040 when the claims are malformed; RS050 when there is no such packet.
+-- RS002; RS040 when the claims are malformed; RS050 when there is no such packet, RS063 when its evidence was erased.
 create function rag_api.review_packet(
   p_packet_id uuid,
   p_claims jsonb
@@ -35,6 +35,7 @@ declare
 begin
   perform rag_api._check_claims(p_claims);
   v_packet := rag_api._packet(p_packet_id);
+  perform rag_api._check_evidence(p_packet_id);
   return query
   with verdict as materialized (
     select v.position, v.claim, v.verdict, v.reason
@@ -240,16 +241,21 @@ comment on function rag_api._evidence_changes is
 
 -- What a decision made now would rest on that a packet did not, document by document; no row when the evidence is the
 -- same and still sufficient. `subject` names the document (or the contract, or the outcome), `was` and `is_now` what it
--- was and is. RS002, RS050.
+-- was and is. RS002, RS050, RS063.
 create function rag_api.evidence_changes(
   p_packet_id uuid
 )
   returns table (subject text, was text, is_now text)
-  language sql
+  language plpgsql
   stable
-begin atomic
-  select c.subject, c.was, c.is_now from rag_api._evidence_changes(p_packet_id, null, null) as c;
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform rag_auth.required_tenant();
+  perform rag_api._check_evidence(p_packet_id);
+  return query select c.subject, c.was, c.is_now from rag_api._evidence_changes(p_packet_id, null, null) as c;
 end;
+$$;
 revoke all on function rag_api.evidence_changes from public;
 grant execute on function rag_api.evidence_changes to rag_reader;
 comment on function rag_api.evidence_changes is
@@ -259,6 +265,7 @@ comment on function rag_api.evidence_changes is
 --   RS060  nobody has decided about this draft on this evidence
 --   RS061  the newest decision is a rejection
 --   RS062  the evidence, or what was shown, is no longer the same; DETAIL has a line for each difference
+--   RS063  the evidence was erased; DETAIL says what, when, by whom and why
 -- and RS002, RS040, RS050. `withheld` has the positions of the claims that were shown as withheld: they are part of what
 -- was approved and may not be said.
 create function rag_api.require_approval(
@@ -338,7 +345,7 @@ $$;
 revoke all on function rag_api.require_approval from public;
 grant execute on function rag_api.require_approval to rag_reader;
 comment on function rag_api.require_approval is
-  'The approval of a packet''s draft, provided the evidence is the same now; else RS060, RS061 or RS062 with what changed.';
+  'The approval of a packet''s draft, provided the evidence is the same now; else RS060, RS061, RS062 with what changed, or RS063.';
 
 create view rag_api.approval with (security_invoker = true) as
   select
@@ -351,7 +358,7 @@ create view rag_api.approval with (security_invoker = true) as
 grant select on rag_api.approval to rag_reader, rag_auditor;
 comment on view rag_api.approval is 'Reviewers'' decisions of the bound tenant; the newest on a draft and its evidence counts.';
 
--- Decisions with what each is worth now: replaced by a newer one, rejected, stale, or approved. Decides again for every
+-- Decisions with what each is worth now: replaced by a newer one, rejected, erased, stale, or approved. Decides again for every
 -- newest approval, so it is for looking, and require_approval for using.
 create view rag_api.approval_status with (security_invoker = true) as
   select
@@ -359,6 +366,7 @@ create view rag_api.approval_status with (security_invoker = true) as
     case
       when not a.is_newest then 'replaced'
       when a.decision = 'rejected' then 'rejected'
+      when rag.is_evidence_erased(a.tenant, a.packet_id) then 'erased'
       when exists (select from rag_api.evidence_changes(a.packet_id)) then 'stale'
       else 'approved'
     end as status,
@@ -369,14 +377,14 @@ create view rag_api.approval_status with (security_invoker = true) as
   where a.tenant = (select rag_auth.tenant());
 grant select on rag_api.approval_status to rag_reader;
 comment on view rag_api.approval_status is
-  'Decisions of the bound tenant with what each is worth now: approved, stale, rejected, replaced.';
+  'Decisions of the bound tenant with what each is worth now: approved, stale, erased, rejected, replaced.';
 
 set local role rag_recorder;
 
 -- Records a decision ('approved' or 'rejected') about a packet and a draft. p_shown_digest is the digest of what the
 -- reviewer saw (review_packet): when the database would show something else now, nothing is recorded (RS052). An
 -- insufficient packet cannot be approved (RS051), nor a draft without any licensed claim (RS053). Also RS002, RS005; RS010 for
--- another decision, a name of other than 1 to 200 bytes, or a note over 4,000; RS040, RS050.
+-- another decision, a name of other than 1 to 200 bytes, or a note over 4,000; RS040, RS050, RS063.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a decision; who may call it is rag_reviewer.
 create function rag_api.approve(

@@ -126,7 +126,8 @@ set local role rag_recorder;
 -- why they may not be used.
 --
 -- A definer function of rag_recorder, because no run-time role may insert a trace. RS002, RS050; RS010 for an argument
--- out of range; RS057 when a selected version is not current now, such as one that was withdrawn since.
+-- out of range; RS057 when a selected version is not current now, such as one that was withdrawn since; RS063 when one was
+-- erased.
 create function rag_api.record_trace(
   p_packet_id uuid,
   p_budget integer default 2000,
@@ -160,7 +161,8 @@ begin
       message = 'the budget must be from 1 to 10000000 tokens, neighbours from 0 to 10, candidates from 0 to 1000';
   end if;
 
-  -- What was withdrawn or superseded since is handed to nobody.
+  -- What was erased, withdrawn or superseded since is handed to nobody.
+  perform rag_api._check_evidence(p_packet_id);
   select string_agg(format('"%s" version %s (%s)', s.document_id, s.version, s.document_tenant), ', ' order by s.position)
   into v_outdated
   from rag.packet_source s
@@ -284,7 +286,7 @@ $$;
 revoke all on function rag_api.record_trace from public;
 grant execute on function rag_api.record_trace to rag_reader;
 comment on function rag_api.record_trace is
-  'Assembles and records the context of a packet; returns it as JSON, with the outcome on it. RS010, RS050, RS057.';
+  'Assembles and records the context of a packet; returns it as JSON, with the outcome on it. RS010, RS050, RS057, RS063.';
 
 reset role;
 set local role rag_owner;

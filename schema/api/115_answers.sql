@@ -128,7 +128,8 @@ set local role rag_recorder;
 -- code points: [{"range_start", "range_end", "verdict", "checks"}], null where nobody audited it. p_answer_took and
 -- p_audit_took say how long the model and the audit took.
 --
--- A trace has one answer, from the login that recorded it (RS003); RS056 for another. RS002, RS054; RS010 for an argument
+-- A trace has one answer, from the login that recorded it (RS003); RS056 for another. RS002, RS054; RS063 when evidence that was
+-- handed over has been erased since; RS010 for an argument
 -- that is missing, malformed or too long.
 create function rag_api.record_answer(
   p_trace_id uuid,
@@ -181,6 +182,7 @@ begin
       message = format('trace %s was recorded by another login', p_trace_id),
       hint = 'Who handed the context over records what came back.';
   end if;
+  perform rag_api._check_evidence(v_trace.packet_id);
   insert into rag.trace_answer (tenant, trace_id, prompt_version, model, answer_sha256, citations, answer, verdict)
   values (
     v_trace.tenant, v_trace.trace_id, p_prompt_version, p_model,
@@ -230,7 +232,7 @@ $$;
 revoke all on function rag_api.record_answer from public;
 grant execute on function rag_api.record_answer to rag_reader;
 comment on function rag_api.record_answer is
-  'Records an answer, the labels it cites and what an audit said of it. RS010, RS054, RS056 when the trace has its answer.';
+  'Records an answer, the labels it cites and what an audit said of it. RS010, RS054, RS056 when the trace has its answer, RS063.';
 
 reset role;
 set local role rag_owner;

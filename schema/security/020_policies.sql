@@ -150,6 +150,16 @@ create policy span_fence_select on rag.span as restrictive for select to rag_rea
 create policy span_fence_insert on rag.span as restrictive for insert to rag_reader
   with check (tenant = (select rag_auth.write_tenant()));
 
+-- erasure
+create policy erasure_select on rag.erasure for select to rag_reader
+  using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
+create policy erasure_audit on rag.erasure for select to rag_auditor
+  using (true);
+create policy erasure_fence_select on rag.erasure as restrictive for select to rag_reader
+  using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));
+create policy erasure_fence_insert on rag.erasure as restrictive for insert to rag_reader
+  with check (tenant = (select rag_auth.write_tenant()));
+
 -- contract
 create policy contract_select on rag.contract for select to rag_reader
   using ((select rag_auth.readable(true))[tenant] is not null and tenant = any (array['public', (select rag_auth.tenant())]));

@@ -11,7 +11,7 @@ revoke all on all tables in schema rag, rag_auth, rag_index
 grant select on rag_auth.membership, rag_auth.signing_key, rag.tenant to rag_binder;
 
 grant select on
-  rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.succession, rag.span, rag.contract,
+  rag.tenant, rag.attribute, rag.version, rag.passage, rag.withdrawal, rag.succession, rag.span, rag.erasure, rag.contract,
   rag.packet, rag.packet_source, rag.packet_span, rag.approval,
   rag.trace, rag.trace_candidate, rag.trace_passage, rag.trace_answer, rag.trace_verdict, rag.trace_time, rag.trace_purge,
   rag.embedding_model

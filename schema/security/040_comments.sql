@@ -7,7 +7,7 @@ comment on column rag_auth.membership.login is 'Name of the login. Revoke before
 comment on column rag_auth.membership.tenant is 'A tenant that the login may assert.';
 
 comment on column rag.version.tenant is 'Whose document it is: public, or the tenant that alone sees it.';
-comment on column rag.version.body is 'The whole text, as it was loaded.';
+comment on column rag.version.body is 'The whole text, as it was loaded; null: erased.';
 comment on column rag.version.recorded_by is 'Login of the session.';
 comment on column rag.withdrawal.recorded_by is 'Login of the session.';
 comment on column rag.span.span_id is 'Identity within the version; 1 to 200 bytes.';
@@ -23,7 +23,7 @@ comment on column rag.packet.tenant is 'The tenant that asked; never public.';
 comment on column rag.packet.packet_id is 'Random, so that no tenant learns another''s rate.';
 comment on column rag.packet.outcome is 'SufficientForTemplate, NeedsDecision or AskForEvidence.';
 comment on column rag.packet.contract_tenant is 'Whose contract decided: public, or the tenant''s own.';
-comment on column rag.packet.case_facts is 'Facts of the case: attribute to value.';
+comment on column rag.packet.case_facts is 'Facts of the case: attribute to value; empty where they were erased with the tenant, as query and parameters are.';
 comment on column rag.packet.query is 'Words that passages were ranked by.';
 comment on column rag.packet.k is 'Most passages to select.';
 comment on column rag.packet.required is 'Required facts, in contract order.';

@@ -193,6 +193,43 @@ $$;
 revoke all on function rag.refuse_change from public;
 comment on function rag.refuse_change is 'Trigger: refuses update, delete and truncate (RS070).';
 
+-- The one change that evidence knows: erasure (095_erasure.sql). A row is updated by rag_owner alone, in the transaction in
+-- which an erasure of what it belongs to is recorded, and only so that the columns named here become empty: null, an empty
+-- text, list or object. The first argument says what the row belongs to: a version, a packet, a trace, or the tenant.
+create function rag.refuse_change_but_erasure()
+  returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_old constant jsonb := to_jsonb(old);
+  v_new constant jsonb := to_jsonb(new);
+  v_erased constant text[] := tg_argv[1:];
+begin
+  if current_user = 'rag_owner'
+    and v_new - v_erased = v_old - v_erased
+    and not exists (select from unnest(v_erased) as c where v_new -> c not in ('null', '""', '[]', '{}'))
+    and (case tg_argv[0]
+      when 'version' then rag.is_being_erased(old.tenant, v_old ->> 'document_id', (v_old ->> 'version')::integer)
+      when 'packet' then rag.is_packet_being_erased(old.tenant, (v_old ->> 'packet_id')::uuid)
+      when 'trace' then rag.is_packet_being_erased(old.tenant, (
+        select t.packet_id from rag.trace t where t.tenant = old.tenant and t.trace_id = (v_old ->> 'trace_id')::uuid
+      ))
+      when 'tenant' then rag.is_being_erased(old.tenant, null, null)
+    end)
+  then
+    return new;
+  end if;
+  raise exception using
+    errcode = 'RS070',
+    message = format('%s of %I.%I refused: evidence is append-only', lower(tg_op), tg_table_schema, tg_table_name),
+    hint = 'A change is a new row; what must not be kept is erased with: rag-sql erase';
+end;
+$$;
+revoke all on function rag.refuse_change_but_erasure from public;
+comment on function rag.refuse_change_but_erasure is
+  'Trigger: refuses an update (RS070) but one that empties columns of what is being erased.';
+
 -- A passage by its place: the unit that is selected, cited and digested.
 create type rag.source_ref as (
   tenant text,

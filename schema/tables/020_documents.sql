@@ -9,14 +9,15 @@
 --
 -- Invariants: bodies are not empty and at most 10 MiB; identifiers are at most 200 bytes, so that every key fits a
 -- B-tree page; every text has its limit (schema/README.md, "Limits"); what is derived from the body (length, SHA-256)
--- is generated and no role may write it.
+-- a trigger derives and no role may write. A version without a body was erased (095_erasure.sql): its keys, times, length and
+-- hash stay, so that its number is never given again and what rested on it can be named.
 
 create table rag.version (
   tenant text collate "C" not null,
   document_id text collate "C" not null,
   version integer not null,
   title text,
-  body text not null,
+  body text,
   applies_to jsonb not null default '{}',
   effective_from timestamptz not null default now(),
   published date,
@@ -24,8 +25,8 @@ create table rag.version (
   metadata jsonb not null default '{}',
   recorded_at timestamptz not null default now(),
   recorded_by text not null default session_user,
-  body_length integer not null generated always as (char_length(body)) stored,
-  body_sha256 bytea not null generated always as (sha256(rag.utf8(body))) stored,
+  body_length integer not null,
+  body_sha256 bytea not null,
   outline jsonb not null default '[]',
   language text collate "C" not null default 'simple',
 
@@ -68,9 +69,30 @@ alter table rag.version
   alter column outline set statistics 0,
   alter column language set statistics 0;
 
+-- What is derived from the body; no role has a grant on these columns.
+create function rag.measure_body()
+  returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.body_length := char_length(new.body);
+  new.body_sha256 := sha256(rag.utf8(new.body));
+  return new;
+end;
+$$;
+revoke all on function rag.measure_body from public;
+comment on function rag.measure_body is 'Trigger: derives the length and the SHA-256 of a body.';
+create trigger version_is_measured
+  before insert on rag.version
+  for each row execute function rag.measure_body();
 create trigger version_is_append_only
-  before update or delete or truncate on rag.version
+  before delete or truncate on rag.version
   for each statement execute function rag.refuse_change();
+create trigger version_changes_by_erasure
+  before update on rag.version
+  for each row execute function rag.refuse_change_but_erasure(
+    'version', 'title', 'body', 'applies_to', 'source', 'metadata', 'outline');
 
 comment on table rag.version is 'Immutable versions of documents.';
 comment on column rag.version.document_id is 'Stable identity within the tenant; 1 to 200 bytes.';
@@ -81,8 +103,8 @@ comment on column rag.version.effective_from is 'When the rule begins to hold. D
 comment on column rag.version.published is 'Date of publication, as the source states it.';
 comment on column rag.version.source is 'Where the text comes from, as the source states it.';
 comment on column rag.version.metadata is 'Keys of the source file that the store has no use for, kept as they were.';
-comment on column rag.version.body_length is 'Length of the body in code points.';
-comment on column rag.version.body_sha256 is 'SHA-256 of the body''s UTF-8 bytes.';
+comment on column rag.version.body_length is 'Length of the body in code points. Derived.';
+comment on column rag.version.body_sha256 is 'SHA-256 of the body''s UTF-8 bytes. Derived.';
 comment on column rag.version.outline is
   'How the body is cut: for each passage where it ends (code points) and the headings above it; empty: one passage.';
 comment on column rag.version.language is 'The text search configuration by which words of the body are found.';
@@ -111,8 +133,11 @@ alter table rag.withdrawal
   alter column note set statistics 0,
   alter column recorded_by set statistics 0;
 create trigger withdrawal_is_append_only
-  before update or delete or truncate on rag.withdrawal
+  before delete or truncate on rag.withdrawal
   for each statement execute function rag.refuse_change();
+create trigger withdrawal_changes_by_erasure
+  before update on rag.withdrawal
+  for each row execute function rag.refuse_change_but_erasure('version', 'note');
 comment on table rag.withdrawal is
   'Versions taken out of use. Withdrawing the newest version does not bring an older one back.';
 comment on column rag.withdrawal.withdrawn_from is 'From when on the version may not be used. Default: time of recording.';
@@ -150,8 +175,11 @@ alter table rag.succession
   alter column note set statistics 0,
   alter column recorded_by set statistics 0;
 create trigger succession_is_append_only
-  before update or delete or truncate on rag.succession
+  before delete or truncate on rag.succession
   for each statement execute function rag.refuse_change();
+create trigger succession_changes_by_erasure
+  before update on rag.succession
+  for each row execute function rag.refuse_change_but_erasure('tenant', 'note');
 comment on table rag.succession is
   'Documents that others take the place of: from then on no version of theirs is used, also none that comes later.';
 comment on column rag.succession.successor_id is 'A document of the same tenant that takes its place; it need not be there yet.';

@@ -67,8 +67,11 @@ alter table rag.passage
   alter column text_sha256 set statistics 0,
   alter column words set statistics 0;
 create trigger passage_is_append_only
-  before update or delete or truncate on rag.passage
+  before delete or truncate on rag.passage
   for each statement execute function rag.refuse_change();
+create trigger passage_changes_by_erasure
+  before update on rag.passage
+  for each row execute function rag.refuse_change_but_erasure('version', 'heading_path', 'text', 'words');
 comment on table rag.passage is 'Retrievable pieces of versions, cut when a version is stored and by nothing else.';
 comment on column rag.passage.range_start is 'Start in the body, in code points from 0; the end of the passage before.';
 comment on column rag.passage.range_end is 'End in the body, exclusive; the start of the passage after.';

@@ -1,7 +1,7 @@
 -- Spans: exact quotations in versions, each with a fact label.
 --
 -- Law 3, the quotation decides: a curator gives the quotation, the database derives where it stands. The start is
--- found in the body by a trigger, the end is generated from the quotation's length, and the foreign key on the body's
+-- found in the body by a trigger, the end follows from the quotation's length, and the foreign key on the body's
 -- length lets a CHECK hold the range inside the body. No role has a grant on a derived column. A quotation that is not
 -- in the body is refused (RS023); one that occurs more than once is refused until it names its occurrence (RS024); one
 -- that begins or ends inside a character, between a letter and its accent, is refused too (RS026).
@@ -14,13 +14,13 @@ create table rag.span (
   version integer not null,
   span_id text collate "C" not null,
   fact text collate "C" not null,
-  quote text collate "C" not null,
+  quote text collate "C",
   occurrence integer,
   recorded_at timestamptz not null default now(),
   recorded_by text not null default session_user,
   body_length integer not null,
   range_start integer not null,
-  range_end integer not null generated always as (range_start + char_length(quote)) stored,
+  range_end integer not null,
 
   constraint span_key primary key (tenant, document_id, version, span_id),
   constraint span_version_exists foreign key (tenant, document_id, version, body_length)
@@ -155,7 +155,7 @@ grant execute on function rag.cuts_character to rag_curator, rag_publisher;
 comment on function rag.cuts_character is
   'Whether a cut between two neighbouring characters goes through what a reader sees as one.';
 
--- Derives range_start and body_length of a new span from the version's body, which it reads with the inserting
+-- Derives range_start, range_end and body_length of a new span from the version's body, which it reads with the inserting
 -- login's own rights. RS022 when there is no such version (or it is not the login's to see), RS023, RS024; RS026 when
 -- the quotation begins or ends inside a character. The error fields TABLE, DATATYPE and CONSTRAINT carry document,
 -- version and span, so that a loader need not read the message.
@@ -223,6 +223,7 @@ begin
       constraint = new.span_id,
       hint = 'Quote the whole character: accents, joiners, variation selectors and skin tones belong to the one before.';
   end if;
+  new.range_end := new.range_start + char_length(new.quote);
   return new;
 end;
 $$;
@@ -234,12 +235,15 @@ create trigger span_is_located
   before insert on rag.span
   for each row execute function rag.locate_span();
 create trigger span_is_append_only
-  before update or delete or truncate on rag.span
+  before delete or truncate on rag.span
   for each statement execute function rag.refuse_change();
+create trigger span_changes_by_erasure
+  before update on rag.span
+  for each row execute function rag.refuse_change_but_erasure('version', 'quote');
 
 comment on table rag.span is 'Exact quotations in versions, located by the database.';
 comment on column rag.span.fact is 'Fact label: a hint. Whether the span witnesses the fact is decided by the quotation.';
-comment on column rag.span.quote is 'Text of the body, character by character.';
+comment on column rag.span.quote is 'Text of the body, character by character; null: erased.';
 comment on column rag.span.occurrence is 'Which occurrence of the quotation is meant, from 1; null when there is only one.';
 comment on column rag.span.range_start is 'Start in the body, in code points from 0. Derived.';
 comment on column rag.span.range_end is 'End in the body, exclusive. Derived.';

@@ -24,7 +24,7 @@ create table rag.contract (
   tenant text collate "C" not null,
   question_id text collate "C" not null,
   version integer not null,
-  content jsonb not null,
+  content jsonb,
   recorded_at timestamptz not null default now(),
   recorded_by text not null default session_user,
   content_sha256 bytea not null,
@@ -292,9 +292,12 @@ create trigger contract_is_sealed
   before insert on rag.contract
   for each row execute function rag.seal_contract();
 create trigger contract_is_append_only
-  before update or delete or truncate on rag.contract
+  before delete or truncate on rag.contract
   for each statement execute function rag.refuse_change();
+create trigger contract_changes_by_erasure
+  before update on rag.contract
+  for each row execute function rag.refuse_change_but_erasure('tenant', 'content');
 
 comment on table rag.contract is 'Question types: case attributes, required facts, propositions, licensed clauses, what only a person decides.';
-comment on column rag.contract.content is 'Case attributes and facts; laid out as rows by the views of rag_api.';
+comment on column rag.contract.content is 'Case attributes and facts; laid out as rows by the views of rag_api. Null: erased with its tenant.';
 comment on column rag.contract.content_sha256 is 'SHA-256 of rag.contract_preimage(content). Derived.';

@@ -2,7 +2,8 @@
 --
 -- A packet keeps the request (so that it can be decided again), the outcome, and the selected evidence by reference:
 -- versions and spans are immutable, so a reference says as much as a copy. The pre-image of the digest is stored beside
--- it: the identity is those bytes, and nobody has to trust a re-serialisation.
+-- it: the identity is those bytes, and nobody has to trust a re-serialisation. A packet without its pre-image was erased with
+-- its tenant (095_erasure.sql).
 --
 -- Written only by rag_api.record_packet, a definer function of rag_recorder: no run-time role has an insert grant, so
 -- a packet is always what the database decided. A packet belongs to the tenant that asked, never to public.
@@ -23,10 +24,10 @@ create table rag.packet (
   known_at timestamptz not null,
   required text[] not null,
   missing text[] not null,
-  preimage bytea not null,
+  preimage bytea,
   recorded_at timestamptz not null default now(),
   recorded_by text not null default session_user,
-  digest bytea not null generated always as (sha256(preimage)) stored,
+  digest bytea not null,
   decision_took interval,
   parameters jsonb not null default '{}',
 
@@ -57,9 +58,28 @@ alter table rag.packet
   alter column recorded_by set statistics 0,
   alter column digest set statistics 0,
   alter column parameters set statistics 0;
+-- Whatever is inserted, the digest is that of the pre-image.
+create function rag.digest_packet()
+  returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  new.digest := sha256(new.preimage);
+  return new;
+end;
+$$;
+revoke all on function rag.digest_packet from public;
+comment on function rag.digest_packet is 'Trigger: derives the digest of a packet.';
+create trigger packet_is_digested
+  before insert on rag.packet
+  for each row execute function rag.digest_packet();
 create trigger packet_is_append_only
-  before update or delete or truncate on rag.packet
+  before delete or truncate on rag.packet
   for each statement execute function rag.refuse_change();
+create trigger packet_changes_by_erasure
+  before update on rag.packet
+  for each row execute function rag.refuse_change_but_erasure('tenant', 'case_facts', 'query', 'preimage', 'parameters');
 comment on table rag.packet is 'What a decision relied on, under its digest. Written by rag_api.record_packet only.';
 comment on column rag.packet.contract_pinned is 'Whether the request named the contract''s version; otherwise the newest was used.';
 comment on column rag.packet.method is 'Ranking method.';
@@ -68,7 +88,7 @@ comment on column rag.packet.valid_at is 'The instant for which eligibility was 
 comment on column rag.packet.known_at is 'The instant whose recorded state was used.';
 comment on column rag.packet.preimage is 'The bytes that were hashed (schema/README.md, "Byte layouts").';
 comment on column rag.packet.decision_took is 'How long the server took to decide; null for a packet from before this was measured.';
-comment on column rag.packet.digest is 'SHA-256 of the pre-image: the identity of the evidence.';
+comment on column rag.packet.digest is 'SHA-256 of the pre-image: the identity of the evidence. Derived.';
 
 create table rag.packet_source (
   tenant text collate "C" not null,

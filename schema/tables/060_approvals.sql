@@ -40,12 +40,15 @@ alter table rag.approval
   alter column reviewer_name set statistics 0,
   alter column note set statistics 0;
 create trigger approval_is_append_only
-  before update or delete or truncate on rag.approval
+  before delete or truncate on rag.approval
   for each statement execute function rag.refuse_change();
+create trigger approval_changes_by_erasure
+  before update on rag.approval
+  for each row execute function rag.refuse_change_but_erasure('packet', 'claims', 'note');
 comment on table rag.approval is 'Reviewers'' decisions. Written by rag_api.approve only; the newest counts.';
 comment on column rag.approval.evidence_digest is 'Digest of the packet that was approved.';
 comment on column rag.approval.draft_digest is 'Digest of the draft''s claims, in order.';
 comment on column rag.approval.shown_digest is 'Digest of what the reviewer was shown: evidence, draft, verdicts and reasons.';
-comment on column rag.approval.claims is 'The draft, for people to read. Its identity is draft_digest.';
+comment on column rag.approval.claims is 'The draft, for people to read; empty: erased. Its identity is draft_digest.';
 comment on column rag.approval.reviewer_login is 'The login of the session.';
 comment on column rag.approval.reviewer_name is 'The person, as the application states it.';

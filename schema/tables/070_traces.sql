@@ -68,8 +68,11 @@ alter table rag.trace
   alter column missing set statistics 0,
   alter column recorded_by set statistics 0;
 create trigger trace_is_append_only
-  before update or truncate on rag.trace
+  before truncate on rag.trace
   for each statement execute function rag.refuse_change();
+create trigger trace_changes_by_erasure
+  before update on rag.trace
+  for each row execute function rag.refuse_change_but_erasure('packet', 'query');
 create trigger trace_is_kept
   before delete on rag.trace
   for each row execute function rag.refuse_early_purge();
@@ -190,8 +193,11 @@ alter table rag.trace_answer
   alter column citations set statistics 0,
   alter column recorded_by set statistics 0;
 create trigger trace_answer_is_append_only
-  before update or truncate on rag.trace_answer
+  before truncate on rag.trace_answer
   for each statement execute function rag.refuse_change();
+create trigger trace_answer_changes_by_erasure
+  before update on rag.trace_answer
+  for each row execute function rag.refuse_change_but_erasure('trace', 'answer', 'citations');
 create trigger trace_answer_is_kept
   before delete on rag.trace_answer
   for each row execute function rag.refuse_early_purge();

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from rag_sql import errors
-from tests.conftest import Database
+from rag_sql import draft, errors
+from tests.conftest import CASE, QUERY, QUESTION, Database, Server
 
 DOCUMENT: dict[str, Any] = {
     "id": "POL-1",
@@ -252,12 +253,26 @@ def test_an_invalid_contract_is_refused_with_its_place(shared_store: Database, c
     assert count(shared_store, "contract") == 0
 
 
+@pytest.fixture(scope="module")
+def decided(server: Server, gateway_template: Database) -> Iterator[Database]:
+    """The gateway corpus with a packet, an approval and a withdrawal."""
+    database = server.create(gateway_template.name)
+    with database.tenant("acme_reader") as acme:
+        packet = acme.record_packet(QUESTION, query=QUERY, case=CASE, k=2)
+    with database.tenant("acme_reviewer") as acme:
+        acme.approve(acme.review(packet.packet_id, draft(packet)))
+    with database.tenant("acme_curator") as acme:
+        acme.withdraw_version("HOLD-7", 2)
+    yield database
+    server.drop(database)
+
+
 @pytest.mark.parametrize(
     "table",
     ["version", "withdrawal", "succession", "span", "contract", "packet", "packet_source", "packet_span", "approval"],
 )
 @pytest.mark.parametrize("verb", ["update", "delete", "truncate"])
-def test_evidence_is_append_only_even_for_the_superuser(shared_gateway: Database, table: str, verb: str) -> None:
+def test_evidence_is_append_only_even_for_the_superuser(decided: Database, table: str, verb: str) -> None:
     """Law 5."""
     from rag_sql.errors import translate
 
@@ -266,5 +281,5 @@ def test_evidence_is_append_only_even_for_the_superuser(shared_gateway: Database
         "delete": f"delete from rag.{table}",
         "truncate": f"truncate rag.{table} cascade",
     }[verb]
-    with shared_gateway.connect("postgres") as connection, pytest.raises(errors.AppendOnly), translate():
+    with decided.connect("postgres") as connection, pytest.raises(errors.AppendOnly), translate():
         connection.execute(statement)

@@ -326,8 +326,9 @@ def test_span_check_lists_a_span_planted_with_the_trigger_off(clone: Clone, gate
     with database.connect(SUPERUSER) as connection:
         connection.execute("alter table rag.span disable trigger span_is_located")
         connection.execute(
-            "insert into rag.span (tenant, document_id, version, span_id, fact, quote, range_start, body_length)"
-            " select 'acme', 'HOLD-7', 2, 'planted', 'f', 'roll back firmware now', 0, body_length"
+            "insert into rag.span"
+            " (tenant, document_id, version, span_id, fact, quote, range_start, range_end, body_length)"
+            " select 'acme', 'HOLD-7', 2, 'planted', 'f', 'roll back firmware now', 0, 22, body_length"
             " from rag.version where tenant = 'acme' and document_id = 'HOLD-7'"
         )
         connection.execute("alter table rag.span enable trigger span_is_located")

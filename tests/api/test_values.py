@@ -503,14 +503,14 @@ def test_many_cases_at_once_are_answered_as_each_alone(ranged: Database) -> None
     with ranged.connect("acme_reader") as connection:
         connection.execute("select rag_api.bind('acme')")
         found = connection.execute(
-            'select case_number, document_id from rag_api.eligible_by_case(%s) order by 1, 2 collate "C"',
+            'select case_number, document_id from rag_api.eligible_by_case(%s) order by 1, document_id collate "C"',
             [Jsonb(cases)],
         ).fetchall()
         alone = [
             (number, row[0])
             for number, case in enumerate(cases, 1)
             for row in connection.execute(
-                'select document_id from rag_api.eligible(%s) order by 1 collate "C"', [Jsonb(case)]
+                'select document_id from rag_api.eligible(%s) order by document_id collate "C"', [Jsonb(case)]
             ).fetchall()
         ]
     assert found == alone

@@ -71,11 +71,22 @@ _TRIED = (
     "delete from {} where tenant = 'acme'",
     "truncate {} cascade",
     "select rag_auth.purge_traces('northwind')",
+    # What is erased comes neither back into use nor into what is stored after.
+    (
+        "do $$ declare v timestamptz; begin foreach v in array array['-infinity', '2020-01-01']::timestamptz[] loop"
+        " update rag_index.version set used_until = v; end loop; end $$"
+    ),
+)
+#: An erasure of what an insertion refers to, in the same statement.
+_ERASED = (
+    "with document as (insert into rag.erasure (tenant, document_id, version, reason)"
+    " values (%(tenant)s, %(document_id)s, %(version)s, 'x'), ('public', 'GW-241', 3, 'x'))"
 )
 #: What triggers write beside what is done.
 _WRITTEN = (
     "select (select count(*) from rag.passage), (select count(*) from rag.trace_purge),"
-    " (select sum(turns) from rag_index.turn), (select count(*) from rag_index.version where used_until < 'infinity')"
+    " (select sum(turns) from rag_index.turn), (select count(*) from rag_index.version where used_until < 'infinity'),"
+    " (select count(*) from rag_index.version where used_until = '-infinity')"
 )
 
 
@@ -223,12 +234,15 @@ def _tried(sessions: Sessions, table: str) -> dict[str, Any]:
         # What cuts and indexes writes for the bound tenant alone, whoever stores the version.
         cursor.execute("insert into rag_auth.membership (login, tenant) values (session_user, 'acme')")
         cursor.execute("savepoint attempt")
-        for statement in (INSERTS[table], *(tried.format(table) for tried in _TRIED)):
+        tried = (INSERTS[table], f"{_ERASED} {INSERTS[table]}", *(tried.format(table) for tried in _TRIED))
+        for statement in tried:
             try:
                 cursor.execute(statement.encode(), values)
                 found[statement] = cursor.execute(_WRITTEN).fetchall()
             except psycopg.Error as error:
-                found[statement] = error.sqlstate
+                # Of a truncation the first table that refuses is named.
+                refused = error.diag.message_primary if error.sqlstate == "RS070" else ""
+                found[statement] = f"{error.sqlstate} {refused}"
             cursor.execute("rollback to attempt")
     return found
 

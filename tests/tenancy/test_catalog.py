@@ -53,6 +53,10 @@ DEFINERS = {
 #: A trace and its parts, which the owner removes when their time is over (tests/api/test_retention.py).
 TRACES = ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
 
+#: What an erasure empties, which the owner does in its transaction (tests/api/test_erasure.py).
+ERASED = ("version", "passage", "span", "withdrawal", "succession", "contract", "packet", "approval", "trace")
+ERASED += ("trace_answer",)
+
 #: Every policy whose condition is `true`, with the role it is for.
 OPEN_POLICIES = {
     ("rag.tenant", "tenant_admin_select", "rag_owner"),
@@ -86,6 +90,17 @@ OPEN_POLICIES = {
     ("rag.trace_time", "trace_time_audit", "rag_auditor"),
     ("rag.trace_purge", "trace_purge_audit", "rag_auditor"),
     ("rag.trace_purge", "trace_purge_admin_insert", "rag_owner"),
+    ("rag.erasure", "erasure_audit", "rag_auditor"),
+    ("rag.erasure", "erasure_admin_select", "rag_owner"),
+    ("rag.erasure", "erasure_admin_insert", "rag_owner"),
+    ("rag_index.scope", "scope_admin_select", "rag_owner"),
+    ("rag_index.scope", "scope_admin_delete", "rag_owner"),
+    ("rag_index.scope_value", "scope_value_admin_select", "rag_owner"),
+    ("rag_index.scope_value", "scope_value_admin_delete", "rag_owner"),
+    ("rag_index.posting", "posting_admin_update", "rag_owner"),
+    ("rag_index.turn", "turn_admin_select", "rag_owner"),
+    ("rag_index.turn", "turn_admin_insert", "rag_owner"),
+    ("rag_index.turn", "turn_admin_update", "rag_owner"),
     ("rag_index.segment", "segment_admin_select", "rag_owner"),
     ("rag_index.segment", "segment_admin_insert", "rag_owner"),
     ("rag_index.segment", "segment_admin_delete", "rag_owner"),
@@ -166,7 +181,7 @@ COLUMNS_WITH_STATISTICS = {
     "rag.embedding_model.tenant",
     *(f"rag.{table}.tenant" for table in ("packet", "packet_source", "packet_span", "approval")),
     *(f"rag.{table}.tenant" for table in ("trace", "trace_candidate", "trace_passage", "trace_answer")),
-    *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge")),
+    *(f"rag.{table}.tenant" for table in ("trace_verdict", "trace_time", "trace_purge", "erasure")),
     *(f"rag.{table}.document_tenant" for table in ("trace_candidate", "trace_passage")),
     *(f"rag.{table}.document_id" for table in ("version", "withdrawal", "succession", "span")),
     *(f"rag.{table}.document_id" for table in ("packet_source", "packet_span")),
@@ -321,14 +336,31 @@ def test_D02_D03_only_the_owner_updates_and_deletes_and_only_what_is_no_evidence
         ("bucket_admin_update", True),
         ("embedding_admin_delete", True),
         *((f"{table}_admin_delete", True) for table in TRACES),
+        *((f"{table}_erasure_update", True) for table in ERASED),
         # The search index is derived: what it says of when a version is in use, and where it stands.
         ("segment_admin_delete", True),
         ("posting_admin_delete", True),
+        ("posting_admin_update", True),
+        ("scope_admin_delete", True),
+        ("scope_value_admin_delete", True),
+        ("turn_admin_update", True),
         ("indexed_version_admin_update", True),
         ("indexed_version_update", False),
         ("indexed_version_fence_update", False),
         ("turn_update", False),
         ("turn_fence_update", False),
+    }
+
+
+def test_the_owner_finds_what_it_has_to_erase(catalog: Connection) -> None:
+    """An answer's trace says whether it sees the answer; what was selected says on what a packet rests."""
+    found = rows(
+        catalog,
+        "select polname::text from pg_policy where polcmd = 'r' and polroles = array['rag_owner'::regrole::oid]"
+        " and pg_get_expr(polqual, polrelid) ~ 'being_erased|rag.erasure'",
+    )
+    assert set(found) == {f"{table}_erasure_select" for table in (*ERASED, "packet_source")} - {
+        "trace_answer_erasure_select"
     }
 
 
@@ -402,7 +434,14 @@ def test_B06_C05_functions_in_policies_are_stable(catalog: Connection) -> None:
             " join pg_proc p on p.oid = refobjid"
             " where classid = 'pg_policy'::regclass and refclassid = 'pg_proc'::regclass",
         )
-    ) == {(f"rag_auth.{function}", "s") for function in ("tenant()", "write_tenant()", "readable(boolean)")}
+    ) == {
+        ("rag_auth.tenant()", "s"),
+        ("rag_auth.write_tenant()", "s"),
+        ("rag_auth.readable(boolean)", "s"),
+        # Of the owner's policies for what its transaction erases.
+        ("rag.is_being_erased(text,text,integer)", "s"),
+        ("rag.is_packet_being_erased(text,uuid)", "s"),
+    }
 
 
 def test_policies_ask_for_the_tenant_once_a_statement(catalog: Connection) -> None:
@@ -428,7 +467,7 @@ def test_what_decisions_rest_on_is_written_with_the_right_to_write(catalog: Conn
         )
     }
     evidence = {"attribute", "version", "passage", "withdrawal", "succession", "span", "contract", "approval"}
-    evidence |= {"embedding_model"}
+    evidence |= {"embedding_model", "erasure"}
     records = {
         "packet",
         "packet_source",

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from rag_sql._embedded import SUPERUSER
 from tests.conftest import CASE, LOGINS, QUERY, QUESTION, Database
-from tests.tenancy import wall
+from tests.tenancy import test_catalog, wall
 from tests.tenancy.wall import CALLS, INSERTS, SESSION_NAMES, SIDE_TABLES, STRANGERS, TABLES
 
 PROOFS = {"rag_auth.membership", "rag_auth.signing_key"}
@@ -30,6 +30,8 @@ TRACES = tuple(
     f"rag.{table}"
     for table in ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
 )
+#: What an erasure empties: of it the owner sees what its transaction erases.
+ERASED = tuple(f"rag.{table}" for table in test_catalog.ERASED)
 RECORDED = (
     "rag.trace",
     "rag.trace_candidate",
@@ -188,12 +190,17 @@ def test_nobody_reads_who_is_bound_to_which_tenant_and_with_what_key(probed: Pro
 
 @pytest.mark.parametrize("table", EVIDENCE)
 def test_B01_forced_row_security_holds_the_owner(probed: Probe, table: str) -> None:
-    """It sees and removes northwind's traces, whose time is over, and nothing else; it adds the record of a purge."""
+    """It sees and removes northwind's traces, whose time is over, and sees what was erased; it adds records of purges
+    and erasures, and changes no row that no erasure of its transaction names."""
     owner = probed["keys"]["owner_key"][table]
-    assert list(owner["sees"]["rows"]) == (["northwind"] if table in TRACES else [])
-    added = {"rag.span": {"RS022"}, "rag.trace_purge": {"ok", "23503"}}
+    seen = {**{trace: ["northwind"] for trace in TRACES}, "rag.erasure": ["acme", "northwind"]}
+    assert list(owner["sees"]["rows"]) == seen.get(table, [])
+    added = {"rag.span": {"RS022"}, "rag.trace_purge": {"ok", "23503"}, "rag.erasure": {"ok", "23503"}}
     assert set(owner["adds"].values()) == added.get(table, {DENIED})
-    assert owner["changes"]["state"] == "RS070"
+    if owner["changes"]["state"] == "ok":
+        assert (table in ERASED, owner["changes"]["rows"]) == (True, {})
+    else:
+        assert owner["changes"]["state"] == "RS070"
     assert owner["removes"]["state"] in ({"ok", "23503"} if table in TRACES else {"RS070"})
 
 

@@ -152,6 +152,10 @@ INSERTS: dict[str, LiteralString] = {
         "insert into rag.span (tenant, document_id, version, span_id, fact, quote, occurrence)"
         " values (%(tenant)s, %(document_id)s, %(version)s, 's9', 'known-issue', 'a', 1)"
     ),
+    "rag.erasure": (
+        "insert into rag.erasure (tenant, document_id, version, reason)"
+        " values (%(tenant)s, %(document_id)s, %(version)s, 'x')"
+    ),
     "rag.contract": (
         "insert into rag.contract (tenant, question_id, version, content) values (%(tenant)s, 'x', 1, %(content)s)"
     ),
@@ -266,6 +270,7 @@ CALLS: dict[str, str] = {
     "_bm25_search": f"select * from rag_api._bm25_search(%(query)s, 9, 1.2, 0.75, {_SCOPES}, true, true)",
     "_bucket": "select rag_api._bucket(%(tenant)s, 'probe', '1')",
     "_case_facts": 'select rag_api._case_facts(%(content)s, \'{"x": "1"}\', null)',
+    "_check_evidence": "select rag_api._check_evidence(%(packet_id)s)",
     "_check_claims": "select rag_api._check_claims(%(claims)s)",
     "_case_key": "select rag_api._case_key('m', 'text', 'x', true)",
     "_check_instants": "select rag_api._check_instants('2026-01-01', '2026-01-02')",
@@ -542,7 +547,8 @@ def prepare(database: Database) -> None:
                 "   'id', %(t)s, 'fact', 'known-issue', 'quote', 'Gateway ' || %(t)s))),"
                 " jsonb_build_object('id', %(t)s || '-withdrawn', 'version', 1, 'body', %(t)s,"
                 "  'applies_to', jsonb_build_object(%(t)s, jsonb_build_array('1'))),"
-                " jsonb_build_object('id', %(t)s || '-superseded', 'version', 1, 'body', %(t)s)))",
+                " jsonb_build_object('id', %(t)s || '-superseded', 'version', 1, 'body', %(t)s),"
+                " jsonb_build_object('id', %(t)s || '-erased', 'version', 1, 'body', 'Nothing of it')))",
                 values,
             )
             cursor.execute("select rag_api.set_attribute(%(t)s, 'number')", values)
@@ -573,6 +579,8 @@ def prepare(database: Database) -> None:
             cursor.execute("select rag_api.record_trace(p.packet_id) from rag.packet p")
         with database.connect(SUPERUSER, autocommit=True) as owner:
             owner.execute("set role rag_owner")
+            erasure = "select rag_auth.erase(%(tenant)s, %(t)s || '-erased', null, false, %(t)s || ' reason', false)"
+            owner.execute(erasure, {**values, "tenant": tenant})
             owner.execute("select rag_auth.set_trace_retention(%s, '1 us')", [tenant])
             owner.execute("select rag_auth.purge_traces(%s)", [tenant])
             owner.execute("select rag_auth.set_trace_retention(%s, %s)", [tenant, RETENTION[tenant]])
@@ -584,6 +592,7 @@ def prepare(database: Database) -> None:
                 " from rag.packet p",
                 values,
             )
+            cursor.execute("select rag_api.record_trace(p.packet_id) from rag.packet p")
         with _as(database, reviewer, tenant) as cursor:
             cursor.execute(
                 "select rag_api.approve(p.packet_id, c, r.shown_digest, 'approved', %(t)s || ' name', %(t)s || ' note')"
@@ -621,6 +630,7 @@ def targets(connection: Connection) -> dict[str, Target]:
     for tenant, length, question_id, packet_id, trace_id in connection.execute(
         "select p.tenant, v.body_length, p.question_id, p.packet_id::text, t.trace_id::text"
         " from rag.packet p join rag.trace t on t.tenant = p.tenant and t.packet_id = p.packet_id"
+        " and not exists (select from rag.trace_answer a where a.tenant = t.tenant and a.trace_id = t.trace_id)"
         " join rag.version v on v.tenant = p.tenant and v.document_id in ('HOLD-7', 'PRIVATE')"
     ):
         found[tenant] = Target(length, question_id, packet_id, trace_id)
