@@ -42,7 +42,10 @@ def stuck_in_the_second_file(database: Database, *arguments: str | Path) -> Iter
     with database.connect(SUPERUSER) as other, database.connect(SUPERUSER, autocommit=True) as observer:
         # Without the triggers, or it would have the tenant's turn and the load would wait before its first file.
         other.execute("set session_replication_role = replica")
-        insert = "insert into rag.version (tenant, document_id, version, body) values ('acme', %s, 1, 'x')"
+        insert = (
+            "insert into rag.version (tenant, document_id, version, body, body_length, body_sha256)"
+            " values ('acme', %s, 1, 'x', 1, sha256('x'))"
+        )
         other.execute(insert, [document(1, 7)["id"]])
         program = "from rag_sql.cli import main; main()"
         command = [sys.executable, "-c", program, "load", *map(str, arguments), "--tenant", "acme"]

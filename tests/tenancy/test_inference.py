@@ -75,8 +75,10 @@ def fill(database: Database) -> None:
             connection.execute(f"alter table {table} set (autovacuum_enabled = false)".encode())
         connection.execute("set session_replication_role = replica")
         connection.execute(
-            "insert into rag.version (tenant, document_id, version, title, body, source, recorded_by)"
-            " select 'acme', 'bulk', i, 'hidden title', 'hidden body', 'hidden source', 'hidden_login'"
+            "insert into rag.version"
+            " (tenant, document_id, version, title, body, source, recorded_by, body_length, body_sha256)"
+            " select 'acme', 'bulk', i, 'hidden title', 'hidden body', 'hidden source', 'hidden_login', 11,"
+            " sha256('hidden body')"
             " from generate_series(1, 1500) as i"
         )
         connection.execute(
@@ -90,9 +92,9 @@ def fill(database: Database) -> None:
         )
         connection.execute(
             "insert into rag.packet (tenant, outcome, question_id, contract_tenant, contract_version, contract_pinned,"
-            " case_facts, query, k, method, valid_at, known_at, required, missing, preimage)"
+            " case_facts, query, k, method, valid_at, known_at, required, missing, preimage, digest)"
             " select 'acme', 'AskForEvidence', 'asked-by-acme', 'public', 1, false, '{}', 'hidden', 3, 'overlap',"
-            " now(), now(), '{hidden-fact}', '{hidden-fact}', 'hidden' from generate_series(1, 1500)"
+            " now(), now(), '{hidden-fact}', '{hidden-fact}', 'hidden', sha256('hidden') from generate_series(1, 1500)"
         )
         connection.execute(
             "insert into rag.packet_source"
