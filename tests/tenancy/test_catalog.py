@@ -54,8 +54,10 @@ DEFINERS = {
 TRACES = ("trace", "trace_candidate", "trace_passage", "trace_answer", "trace_verdict", "trace_time")
 
 #: What an erasure empties, which the owner does in its transaction (tests/api/test_erasure.py).
-ERASED = ("version", "passage", "span", "withdrawal", "succession", "contract", "packet", "approval", "trace")
-ERASED += ("trace_answer",)
+ERASED = (
+    *("version", "passage", "span", "withdrawal", "succession", "contract", "packet", "approval"),
+    *("trace", "trace_answer"),
+)
 
 #: Every policy whose condition is `true`, with the role it is for.
 OPEN_POLICIES = {
