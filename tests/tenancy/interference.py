@@ -69,9 +69,12 @@ _APPLIES = [
     {"model": ["G2"]},
     {"model": ["G2", "G3"], "firmware": ["2.4.1"]},
     {"firmware": ["9.9"]},
+    {"firmware": [">=2.4,<2.5", "9.x"]},
     {"region": ["EU"]},
 ]
+_TYPES = ["number", "text", "flag", "date", "version-numeric", "version-pep440"]
 _UNFIT = [{"firmware": ["9.9"]}, {"region": ["EU"]}, {"model": ["G3"]}, {"model": ["G2"], "region": ["EU"]}]
+_UNFIT += [{"firmware": [">=9,<10", "!=2.4.1,<2.5"]}]
 
 #: The logins of a tenant: who curates, who asks, who reviews.
 _LOGINS = {
@@ -236,7 +239,7 @@ class Actor:
         self._call(0, "rag_api.add_contract(%s, %s, %s)", question, chosen.randint(2, 9), content)
 
     def attribute(self) -> None:
-        name, kind = self._chosen.choice(["model", "firmware", "size"]), self._chosen.choice(["number", "text", "flag"])
+        name, kind = self._chosen.choice(["model", "firmware", "size"]), self._chosen.choice(_TYPES)
         self._call(0, "rag_api.set_attribute(%s, %s)", name, kind)
 
     def packet(self) -> None:
