@@ -141,16 +141,16 @@ create function rag_api._fitting(
   parallel restricted
 begin atomic
   with fact as materialized (
-    select c.i::integer as case_number, f.key as attribute, f.value
+    select c.i::integer as case_number, f.key collate "C" as attribute, f.value collate "C" as value
     from jsonb_array_elements(p_cases) with ordinality as c(facts, i)
     cross join jsonb_each_text(case when jsonb_typeof(c.facts) = 'object' then c.facts else '{}' end) as f
     where f.value is not null
   ), type as materialized (
-    select t.tenant, a.attribute, 'text' as type, false as is_asked
+    select t.tenant, a.attribute, 'text' collate "C" as type, false as is_asked
     from rag.tenant t
     cross join (select distinct f.attribute from fact f) as a
     union all
-    select t.tenant, t.attribute, t.type, t.is_asked from rag_api._compared_types(p_known_at) as t
+    select t.tenant, t.attribute, t.type collate "C", t.is_asked from rag_api._compared_types(p_known_at) as t
   ), key as materialized (
     -- Once for each value, however many cases and tenants have it.
     select v.attribute, v.value, v.type, rag_api._case_key(v.attribute, v.type, v.value, v.is_asked) as key

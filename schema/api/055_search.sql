@@ -30,9 +30,9 @@ create function rag_api._eligible_segments(
 begin atomic
   with fitting as materialized (
     -- In order, so that a scope is found by halves: a join would be planned for few.
-    select e.tenant, array_agg(e.scope_id order by e.scope_id) as scope_ids
-    from unnest(p_tenants, p_scope_ids) as e(tenant, scope_id)
-    group by e.tenant
+    select t.tenant, array_agg(t.scope_id order by t.scope_id) as scope_ids
+    from (select e.tenant collate "C" as tenant, e.scope_id from unnest(p_tenants, p_scope_ids) as e(tenant, scope_id)) as t
+    group by t.tenant
   ), candidate as materialized (
     -- Put together with nothing, an array is read from its side table once, and not for each bound that is looked up.
     select

@@ -255,7 +255,7 @@ def test_an_invalid_contract_is_refused_with_its_place(shared_store: Database, c
 
 @pytest.fixture(scope="module")
 def decided(server: Server, gateway_template: Database) -> Iterator[Database]:
-    """The gateway corpus with a packet, an approval and a withdrawal."""
+    """The gateway corpus with a packet, an approval, a withdrawal and a succession."""
     database = server.create(gateway_template.name)
     with database.tenant("acme_reader") as acme:
         packet = acme.record_packet(QUESTION, query=QUERY, case=CASE, k=2)
@@ -263,6 +263,7 @@ def decided(server: Server, gateway_template: Database) -> Iterator[Database]:
         acme.approve(acme.review(packet.packet_id, draft(packet)))
     with database.tenant("acme_curator") as acme:
         acme.withdraw_version("HOLD-7", 2)
+        acme.supersede("HOLD-7", ["HOLD-8"])
     yield database
     server.drop(database)
 
