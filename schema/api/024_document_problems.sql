@@ -68,10 +68,10 @@ begin atomic
       on t.tenant = coalesce((select rag_auth.tenant()), 'public') and t.attribute = a.key and t.type <> 'text'
     cross join jsonb_array_elements(case when jsonb_typeof(a.value) = 'array' then a.value else '[]' end) as v
     where jsonb_typeof(v) = 'string'
-  ), misfit as (
+  ), misfit as materialized (
     -- Each value is looked at once, however many documents state it.
     select d.type, d.value, rag.value_problem(d.type, d.value) as problem
-    from (select distinct t.type, t.value from typed t) as d
+    from (select distinct t.type, t.value from typed t offset 0) as d
   ), span as (
     select
       document_position,

@@ -209,11 +209,14 @@ begin
     select l.language, w.word
     from (select distinct language from unnest(v_languages) as language) as l
     cross join lateral unnest(tsvector_to_array(to_tsvector(l.language::regconfig, p_query))) as w(word)
+  ), segment as materialized (
+    select e.tenant, e.segment_id, e.language, e.cuts::integer[] as cuts
+    from unnest(v_segments, v_segment_ids, v_languages, v_cuts) as e(tenant, segment_id, language, cuts)
   ), found as materialized (
     select
       w.language, w.word, p.most, p.shortest, s.cuts, p.passages,
       case when s.cuts is not null then p.ordinals || '{}'::integer[] end as ordinals
-    from unnest(v_segments, v_segment_ids, v_languages, v_cuts) as s(tenant, segment_id, language, cuts)
+    from segment s
     join word w using (language)
     join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
   ), listed as materialized (  -- or passages are counted wherever their number is named
@@ -221,9 +224,13 @@ begin
       f.language, f.word, f.most, f.shortest,
       case
         when f.cuts is null then f.passages
+        -- One by one, or by what lies between the cuts: whichever are fewer.
+        when f.passages < cardinality(f.cuts) then (
+          select count(*) from unnest(f.ordinals) as u(ordinal) where width_bucket(u.ordinal, f.cuts) % 2 = 1
+        )
         else (
           select sum((case when c.i % 2 = 0 then 1 else -1 end) * width_bucket(c.cut - 1, f.ordinals))
-          from unnest(f.cuts::integer[]) with ordinality as c(cut, i)
+          from unnest(f.cuts) with ordinality as c(cut, i)
         )
       end as passages
     from found f

@@ -23,6 +23,9 @@ create function rag.end_uses(
   returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
+  -- The statistics do not know a tenant that was loaded a moment ago: for one row expected, thousands would be joined with
+  -- thousands, one by one.
+  set enable_nestloop = off
 as $$
 begin
   perform
@@ -58,6 +61,7 @@ begin
     where o.tenant = p_tenant and o.document_id = any (p_document_ids)
   ) as e
   where v.tenant = p_tenant
+    and v.document_id = any (p_document_ids)
     and v.document_id = e.document_id
     and v.version = e.version
     and v.used_until <> e.used_until;
