@@ -24,7 +24,10 @@ from tests.benchmarks import _corpus
 from tests.benchmarks._rows import Row, Scale, median
 from tests.conftest import Database, Server, installed
 
-DATA = Path(os.environ.get("RAG_SQL_DATA", "../shared/data")) / "pypa-advisories.tar.gz"
+DATA = (
+    Path(os.environ.get("RAG_SQL_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+    / "pypa-advisories.tar.gz"
+)
 AGREEMENT = 99.3
 A_SECOND = 100_000
 _REPETITIONS = 3

@@ -12,6 +12,8 @@ from tests.benchmarks import (
     _engines,
     _history,
     _peers,
+    advisories,
+    applicability,
     binding,
     bulk,
     changes,
@@ -20,6 +22,7 @@ from tests.benchmarks import (
     exactness,
     history,
     loading,
+    product_versions,
     ranking,
     scifact,
     tenancy,
@@ -70,6 +73,34 @@ def test_loading(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert "left out" in rows[5].note
     assert all(row.value for row in rows if not row.note)
+
+
+@pytest.mark.slow
+def test_applicability(server: Server) -> None:
+    rows = applicability.measure(server, applicability.Sizes(200, 20, 20, 3, 2))
+    assert [row.ratio is not None for row in rows] == [False, True, True, False, True]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not advisories.DATA.is_file(),
+    reason=f"the advisories are not at {advisories.DATA}: set RAG_SQL_DATA to the folder that holds them",
+)
+def test_real_ranges_are_decided_as_packaging_orders_versions(server: Server) -> None:
+    differing, agreeing, *_ = advisories.run(server, "small")
+    assert differing.value == 0
+    assert agreeing.reached
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not product_versions.DATA.is_file(),
+    reason=f"etcd's documentation is not at {product_versions.DATA}: set RAG_SQL_DATA to the folder that holds it",
+)
+def test_what_is_selected_for_a_version_of_a_product_is_of_that_version(server: Server) -> None:
+    rows = product_versions.run(server, "small")
+    assert rows[0].value
+    assert all(row.reached for row in rows[1:])
 
 
 @pytest.mark.slow
