@@ -85,7 +85,8 @@ _ERASED = (
 #: What triggers write beside what is done.
 _WRITTEN = (
     "select (select count(*) from rag.passage), (select count(*) from rag.trace_purge),"
-    " (select sum(turns) from rag_index.turn), (select count(*) from rag_index.version where used_until < 'infinity'),"
+    " (select sum(turns) from rag_index.turn), (select count(*) from rag_index.scope_value),"
+    " (select count(*) from rag_index.version where used_until < 'infinity'),"
     " (select count(*) from rag_index.version where used_until = '-infinity')"
 )
 

@@ -135,7 +135,9 @@ INSERTS: dict[str, LiteralString] = {
         " values ('00000000000c', session_user, decode(repeat('36', 64), 'hex'), decode(repeat('5c', 64), 'hex'),"
         " 'infinity')"
     ),
-    "rag.attribute": ("insert into rag.attribute (tenant, attribute, type) values (%(tenant)s, 'x', 'text')"),
+    "rag.attribute": (
+        "insert into rag.attribute (tenant, attribute, type) values (%(tenant)s, 'acme-secret', 'version-numeric')"
+    ),
     "rag.version": "insert into rag.version (tenant, document_id, version, body) values (%(tenant)s, 'X', 1, 'x')",
     "rag.passage": (
         "insert into rag.passage"
