@@ -69,7 +69,7 @@ comment on function rag_api._sources is 'Private: selected passages as JSON, in 
 --                           rule may be said (`contract`, key decision, says who decides), the decision may not
 --   SufficientForTemplate   every required fact has a witness in the selected set
 --
--- `case_facts` is the case in canonical form, each value a text (a number or a flag as its attribute's type has it).
+-- `case_facts` is the case in canonical form, each value a text, as its attribute's type has it.
 -- `sources` is an array in order of rank: position, score, place, text, SHA-256 of the text, spans. `witnesses` is an
 -- array in contract order: the span to cite for each covered fact, with its proposition's licensed clauses. `preimage`
 -- is what `digest` is the SHA-256 of.
