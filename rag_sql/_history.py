@@ -128,19 +128,30 @@ class History(Calls):
             note=note,
         )
 
-    def history(self, document_id: str, *, bodies: bool = True) -> list[HistoryVersion]:
+    def history(
+        self,
+        document_id: str,
+        *,
+        valid_at: datetime | None = None,
+        known_at: datetime | None = None,
+        bodies: bool = True,
+    ) -> list[HistoryVersion]:
         """The versions of a document in the order in which they take effect; the tenant's own before public's.
 
         Parameters
         ----------
         document_id : str
+        valid_at, known_at : datetime, optional
+            The instant of the status, and from what had been recorded by when. Default: now.
         bodies : bool
             Whether to fetch the texts.
 
         Raises
         ------
-        VersionNotFound
-            There is no such document, or it is another tenant's.
+        VersionNotFound, InvalidRequest
+            There is no such document, or it is another tenant's; an instant that is none.
         """
-        rows = self._rows(_statements.HISTORY, document_id=document_id, bodies=bodies)
+        rows = self._rows(
+            _statements.HISTORY, document_id=document_id, valid_at=valid_at, known_at=known_at, bodies=bodies
+        )
         return [HistoryVersion._from_row(row) for row in rows]

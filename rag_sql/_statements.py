@@ -82,7 +82,7 @@ SUPERSEDE_DOCUMENT = _statement(
 HISTORY = _statement(
     "select tenant, document_id, version, status, title, effective_from, recorded_at, recorded_by, withdrawn_from,"
     " withdrawal_note, successions, spans_gained, spans_lost, case when cast(:bodies as boolean) then body end as body"
-    " from rag_api.history(p_document_id => :document_id)"
+    " from rag_api.history(p_document_id => :document_id, p_valid_at => :valid_at, p_known_at => :known_at)"
 )
 
 SET_ATTRIBUTE = _statement("select rag_api.set_attribute(p_attribute => :attribute, p_type => :type)")

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 from uuid import UUID
@@ -78,6 +78,25 @@ TenantOption = Annotated[
     str | None, typer.Option("--tenant", "-t", help="The tenant to bind; without it public only.", callback=_given)
 ]
 RequiredTenant = Annotated[str, typer.Option("--tenant", "-t", help="The tenant to bind.", callback=_given)]
+
+
+def instant(text: str) -> datetime:
+    """An instant as people and as our own output write it; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no instant: 2026-11-30 or 2026-11-30T13:27:27Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+ValidAtOption = Annotated[
+    datetime | None,
+    typer.Option("--valid-at", metavar="TIME", parser=instant, help="When the rules have to hold (UTC). Default: now."),
+]
+KnownAtOption = Annotated[
+    datetime | None,
+    typer.Option("--known-at", metavar="TIME", parser=instant, help="From what was recorded by then. Default: now."),
+]
 QueryOption = Annotated[str, typer.Option("--query", "-q", help="Words for the ranker.")]
 CaseOption = Annotated[
     list[str] | None, typer.Option("--case", "-c", metavar="KEY=VALUE", help="A fact of the case; repeatable.")

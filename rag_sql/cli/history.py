@@ -18,9 +18,11 @@ from rag_sql.cli._apps import app
 from rag_sql.cli._common import (
     HomeOption,
     JsonOption,
+    KnownAtOption,
     RequiredTenant,
     TenantOption,
     UrlOption,
+    ValidAtOption,
     command,
     open_store,
     out,
@@ -62,6 +64,8 @@ def history(
     document: Annotated[str, typer.Argument(help="The document's id.")],
     tenant: TenantOption = None,
     diff: Annotated[bool, typer.Option("--diff/--no-diff", help="Compare each version with the one before.")] = True,
+    valid_at: ValidAtOption = None,
+    known_at: KnownAtOption = None,
     database_url: UrlOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -72,7 +76,7 @@ def history(
     quotation, and the words that changed, -old +new; white space does not count.
     """
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
-        versions = bound.history(document, bodies=diff)
+        versions = bound.history(document, valid_at=valid_at, known_at=known_at, bodies=diff)
     lines = [list(line) for _, line in groupby(versions, key=lambda version: version.tenant)]
     if as_json:
         print_json([found for line in lines for found in _in_json(line, diff)])

@@ -25,6 +25,7 @@ from rag_sql.cli._common import (
     Undo,
     UrlOption,
     command,
+    instant,
     open_store,
     out,
     print_json,
@@ -54,15 +55,6 @@ _MOST_ROWS = 100
 _MOST_LETTERS = 40
 
 
-def _instant(text: str) -> datetime:
-    """An instant as people and as our own output write it; without an offset it is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no instant: 2026-11-30 or 2026-11-30T13:27:27Z") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
 @command(app)
 def impact(
     tenant: RequiredTenant,
@@ -72,18 +64,18 @@ def impact(
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option("--since", metavar="TIME", parser=_instant, help="Look back instead: what changed since (UTC)."),
+        typer.Option("--since", metavar="TIME", parser=instant, help="Look back instead: what changed since (UTC)."),
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option("--until", metavar="TIME", parser=_instant, help="With --since: changes up to this instant."),
+        typer.Option("--until", metavar="TIME", parser=instant, help="With --since: changes up to this instant."),
     ] = None,
     valid_at: Annotated[
         datetime | None,
         typer.Option(
             "--valid-at",
             metavar="TIME",
-            parser=_instant,
+            parser=instant,
             help="When the rules have to hold, such as when a file takes effect.",
         ),
     ] = None,

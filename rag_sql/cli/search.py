@@ -13,10 +13,12 @@ from rag_sql.cli._common import (
     CaseOption,
     HomeOption,
     JsonOption,
+    KnownAtOption,
     KOption,
     ParameterOption,
     TenantOption,
     UrlOption,
+    ValidAtOption,
     case_of,
     command,
     open_store,
@@ -36,6 +38,8 @@ def search(
     k: KOption = 10,
     method: Annotated[str, typer.Option("--method", help="Ranking: overlap, bm25, vector or hybrid.")] = "bm25",
     parameter: ParameterOption = None,
+    valid_at: ValidAtOption = None,
+    known_at: KnownAtOption = None,
     why: Annotated[bool, typer.Option("--why", help="Say what each word of the query adds to a score.")] = False,
     database_url: UrlOption = None,
     home: HomeOption = None,
@@ -44,6 +48,13 @@ def search(
     """Find the best passages that may be used, without deciding whether they are enough."""
     with open_store(database_url, home) as store, store.tenant(tenant) as bound:
         hits = bound.search(
-            query, k=k, method=method, parameters=parameters_of(parameter, method, query), case=case_of(case), why=why
+            query,
+            k=k,
+            method=method,
+            parameters=parameters_of(parameter, method, query),
+            case=case_of(case),
+            valid_at=valid_at,
+            known_at=known_at,
+            why=why,
         )
     print_json([asdict(hit) for hit in hits]) if as_json else _render.hits(out, hits)

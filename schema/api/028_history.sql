@@ -3,13 +3,15 @@
 set local role rag_owner;
 
 -- The versions of the visible documents of an id (the bound tenant's, and public's), in the order in which they take effect:
--- effective_from, version. Beside each its status now, since when it is withdrawn, which quotations for which facts it has
+-- effective_from, version. Beside each its status at an instant, from what had been recorded at another (null: now), since when it is withdrawn, which quotations for which facts it has
 -- that the one before had not, and which it has no more; the same on every row of a document, what takes its place.
 -- `spans_gained` and `spans_lost` are arrays of objects (fact, quote) in the order of their places; of the first version all
 -- are gained. `successions` is an array of objects (successor_id, superseded_from, note, recorded_at, recorded_by), also of
--- those that are announced for later. RS022 when there is no such document, or it is another tenant's.
+-- those that are announced for later. RS022 when there is no such document by then, or it is another tenant's; RS010.
 create function rag_api.history(
-  p_document_id text
+  p_document_id text,
+  p_valid_at timestamptz default null,
+  p_known_at timestamptz default null
 )
   returns table (
     tenant text,
@@ -32,18 +34,21 @@ create function rag_api.history(
   set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  v_known_at constant timestamptz := coalesce(p_known_at, statement_timestamp());
 begin
+  perform rag_api._check_instants(p_valid_at, p_known_at);
   return query
   with line as materialized (
     select
       v.tenant, v.version, v.status, v.effective_from, v.recorded_at, v.recorded_by, v.title,
       lag(v.version) over (partition by v.tenant order by v.effective_from, v.version) as before
-    from rag_api._versions(null, null) as v
+    from rag_api._versions(p_valid_at, p_known_at) as v
     where v.document_id = p_document_id
   ), span as materialized (
     select s.tenant, s.version, s.fact, s.quote, min(s.range_start) as range_start
     from rag.span s
-    where s.document_id = p_document_id
+    where s.document_id = p_document_id and s.recorded_at <= v_known_at
     group by s.tenant, s.version, s.fact, s.quote
   )
   select
@@ -58,7 +63,7 @@ begin
         'recorded_by', n.recorded_by
       ) order by n.superseded_from, n.successor_id), '[]')
       from rag.succession n
-      where n.tenant = l.tenant and n.document_id = p_document_id
+      where n.tenant = l.tenant and n.document_id = p_document_id and n.recorded_at <= v_known_at
     ),
     (
       select coalesce(jsonb_agg(jsonb_build_object('fact', s.fact, 'quote', s.quote) order by s.range_start, s.fact), '[]')
@@ -81,6 +86,7 @@ begin
     select o.withdrawn_from, o.note
     from rag.withdrawal o
     where o.tenant = l.tenant and o.document_id = p_document_id and o.version = l.version
+      and o.recorded_at <= v_known_at
     order by o.withdrawn_from
     limit 1
   ) as w on true

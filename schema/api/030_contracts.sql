@@ -341,7 +341,7 @@ begin
 end;
 $$;
 revoke all on function rag_api._check_instants from public;
-grant execute on function rag_api._check_instants to rag_reader;
+grant execute on function rag_api._check_instants to rag_reader, rag_auditor;
 comment on function rag_api._check_instants is 'Private: RS010 for an infinite instant or a known_at in the future.';
 
 reset role;

@@ -219,17 +219,25 @@ revoke all on function rag_api.eligible from public;
 grant execute on function rag_api.eligible to rag_reader, rag_auditor;
 comment on function rag_api.eligible is 'The versions that may be used for a case.';
 
--- The same for many cases at once (an array of objects, numbered from 1), such as each device of a fleet. RS011.
+-- The same for many cases at once (an array of objects, numbered from 1), such as each device of a fleet. RS010, RS011.
 create function rag_api.eligible_by_case(
   p_cases jsonb,
   p_valid_at timestamptz default null,
   p_known_at timestamptz default null
 )
   returns table (case_number integer, tenant text, document_id text, version integer)
-  language sql
+  language plpgsql
   stable
   parallel restricted
-begin atomic
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform rag_api._check_instants(p_valid_at, p_known_at);
+  if jsonb_typeof(p_cases) is distinct from 'array' or jsonb_path_exists(p_cases, 'strict $[*] ? (@.type() <> "object")') then
+    raise exception using errcode = 'RS010', message = 'cases must be a JSON array of objects';
+  end if;
+  return query
   with scope as materialized (
     select s.tenant, s.scope_id, s.applies_to, s.attributes from rag_api._stated_scopes() as s
   ), fitting as (
@@ -246,9 +254,10 @@ begin atomic
   from rag_api._current_versions(p_valid_at, p_known_at) as v
   join fitting f on f.tenant = v.tenant and f.applies_to = v.applies_to;
 end;
+$$;
 revoke all on function rag_api.eligible_by_case from public;
 grant execute on function rag_api.eligible_by_case to rag_reader, rag_auditor;
-comment on function rag_api.eligible_by_case is 'The versions that may be used for each of many cases. RS011.';
+comment on function rag_api.eligible_by_case is 'The versions that may be used for each of many cases. RS010, RS011.';
 
 -- Every visible version and, where it is not eligible, the reason; for people. A test holds it to rag_api.eligible.
 --   superseded, scheduled, withdrawn, erased   its status at the instant; superseded by the effective version of its document, or

@@ -317,3 +317,18 @@ def test_the_auditor_sees_every_line(gateway: Database) -> None:
     with gateway.connect("auditor") as auditor:
         found = auditor.execute("select tenant, successions -> 0 ->> 'successor_id' from rag_api.history('PRIVATE')")
         assert found.fetchall() == [("northwind", "PUBLIC")]
+
+
+def test_history_is_what_was_known_at_an_instant(store: Database) -> None:
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": "D", "version": 1, "body": "one"}])
+    with store.connect("acme_reader") as connection:
+        row = connection.execute("select clock_timestamp()").fetchone()
+    assert row is not None
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents([{"id": "D", "version": 2, "body": "two"}])
+        acme.supersede("D", ["E"])
+    with store.tenant("acme_reader") as acme:
+        (version,) = acme.history("D", valid_at=row[0], known_at=row[0])
+        assert (version.version, version.status, version.successions) == (1, "current", ())
+        assert [version.status for version in acme.history("D")] == ["superseded", "superseded"]

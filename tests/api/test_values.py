@@ -514,5 +514,9 @@ def test_many_cases_at_once_are_answered_as_each_alone(ranged: Database) -> None
             ).fetchall()
         ]
     assert found == alone
+    for malformed in ("{}", "[1]", '[{}, "x"]'):
+        with pytest.raises(errors.InvalidRequest, match="array of objects"), errors.translate():
+            with ranged.connect("acme_reader") as connection:
+                connection.execute("select rag_api.eligible_by_case(%s)", [malformed])
     assert (1, "OLD") in found
     assert (3, "ANY") in found

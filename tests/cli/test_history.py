@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,20 @@ def test_what_changed_in_no_word_is_said(gateway: Database, body: str, said: str
 def test_a_history_of_what_is_not_there_is_an_error(shared_gateway: Database) -> None:
     ran = rag_sql("history", "PRIVATE", "-t", "acme", url=shared_gateway.url("acme_reader"))
     assert (ran.returncode, 'VersionNotFound RS022: no document "PRIVATE"' in ran.stderr) == (1, True)
+
+
+def test_what_is_asked_for_an_instant_is_answered_for_it(gateway: Database) -> None:
+    url = gateway.url("acme_curator")
+    with gateway.tenant("acme_curator") as acme:
+        acme.supersede("HOLD-7", ["HOLD-8"], superseded_from=datetime(2900, 1, 1, tzinfo=UTC))
+    assert "superseded by HOLD-8" not in rag_sql("explain", *ASK, "-t", "acme", url=url).stdout
+    then = ("--valid-at", "2900-01-01")
+    assert "superseded by HOLD-8" in rag_sql("explain", *ASK, "-t", "acme", *then, url=url).stdout
+    assert rag_sql("ask", *ASK, "-t", "acme", "--k", "2", url=url).returncode == 0
+    assert rag_sql("ask", *ASK, "-t", "acme", "--k", "2", *then, url=url).returncode == 3
+    assert "HOLD-7" in rag_sql("search", "audit hold", "-t", "acme", "-c", "model=G2", url=url).stdout
+    assert "HOLD-7" not in rag_sql("search", "audit hold", "-t", "acme", "-c", "model=G2", *then, url=url).stdout
+    before = rag_sql("history", "HOLD-7", "-t", "acme", "--known-at", "2020-01-01", url=url)
+    assert (before.returncode, "VersionNotFound RS022" in before.stderr) == (1, True)
+    wrong = rag_sql("explain", *ASK, "-t", "acme", "--known-at", "yesterday", url=url)
+    assert (wrong.returncode, "is no instant" in wrong.stderr) == (2, True)
