@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import UUID
 
 import psycopg
 import sqlalchemy as sa
@@ -47,7 +46,7 @@ def due(engine: sa.Engine, least: int = SEGMENTS) -> list[tuple[str, str, int, i
     ]
 
 
-def _waiting(engine: sa.Engine, least: int) -> list[tuple[str, str, list[UUID], int]]:
+def _waiting(engine: sa.Engine, least: int) -> list[tuple[str, str, list[int], int]]:
     with as_owner(engine) as connection:
         return [tuple(row) for row in connection.execute(_DUE, {"segments": least})]
 
@@ -77,7 +76,7 @@ def maintain(
     NotAllowed, NotInstalled
     """
     report = MaintenanceReport()
-    busy: set[UUID] = set()
+    busy: set[int] = set()
     # What was put together may go with others in turn.
     while waiting := [row for row in _waiting(engine, least) if busy.isdisjoint(row[2])]:
         for tenant, _, segments, passages in waiting:
@@ -96,7 +95,7 @@ def maintain(
     return report
 
 
-def _merge(engine: sa.Engine, tenant: str, segments: list[UUID], patience: str) -> bool:
+def _merge(engine: sa.Engine, tenant: str, segments: list[int], patience: str) -> bool:
     """Put segments together; False when somebody held it up and nothing was done."""
     try:
         with as_owner(engine) as connection:

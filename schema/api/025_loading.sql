@@ -247,18 +247,15 @@ begin
     d ->> 'id',
     (d ->> 'version')::integer,
     case when n.id is null then 'same' else 'new' end,
-    (
-      select w.version
+    -- The one in effect, unless this one's time is still to come.
+    case when c.version <> (d ->> 'version')::integer then (
+      select c.version
       from rag.version v
-      join rag.version w on w.tenant = v.tenant and w.document_id = v.document_id
       where v.tenant = v_tenant
         and v.document_id = d ->> 'id'
         and v.version = (d ->> 'version')::integer
-        and w.effective_from <= statement_timestamp()
-        and (w.effective_from, w.version) > (v.effective_from, v.version)
-      order by w.effective_from desc, w.version desc
-      limit 1
-    ),
+        and v.effective_from <= statement_timestamp()
+    ) end,
     (
       select array_agg(distinct o.successor_id order by o.successor_id)
       from rag.succession o
@@ -267,6 +264,13 @@ begin
   from jsonb_array_elements(p_documents) with ordinality as t(d, i)
   left join unnest(v_new_ids, v_new_versions) as n(id, version)
     on n.id = d ->> 'id' and n.version = (d ->> 'version')::integer
+  left join lateral (
+    select w.version
+    from rag.version w
+    where w.tenant = v_tenant and w.document_id = d ->> 'id' and w.effective_from <= statement_timestamp()
+    order by w.effective_from desc, w.version desc
+    limit 1
+  ) as c on true
   order by i;
 end;
 $$;

@@ -23,7 +23,7 @@ create function rag_api._eligible_segments(
   p_known_at timestamptz,
   p_all boolean
 )
-  returns table (tenant text, segment_id uuid, language text, cuts integer[], passages bigint, length bigint)
+  returns table (tenant text, segment_id bigint, language text, cuts integer[], passages bigint, length bigint)
   language sql
   stable
   parallel restricted
@@ -174,11 +174,14 @@ create function rag_api._bm25_search(
   set search_path = pg_catalog, pg_temp
   set jit = off
   set plan_cache_mode = force_generic_plan
+  -- What is looked up one by one is written so (lateral). All else is joined by hashing, whatever is known of the tables: a
+  -- list that is walked through again for each passage costs more than the lookups.
+  set enable_nestloop = off
 as $$
 #variable_conflict use_column
 declare
   v_segments text[];         -- of eligible segments: the tenant,
-  v_segment_ids uuid[];      -- the segment,
+  v_segment_ids bigint[];    -- the segment,
   v_languages text[];        -- its language,
   v_cuts text[];             -- which ordinals are eligible, as a text: arrays of arrays have one length
   v_average double precision;
@@ -215,10 +218,15 @@ begin
   ), found as materialized (
     select
       w.language, w.word, p.most, p.shortest, s.cuts, p.passages,
-      case when s.cuts is not null then p.ordinals || '{}'::integer[] end as ordinals
+      case when s.cuts is not null then p.entries || '{}'::integer[] end as entries
     from segment s
     join word w using (language)
-    join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
+    cross join lateral (
+      select p.most, p.shortest, p.passages, p.entries
+      from rag_index.posting p
+      where p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
+      offset 0
+    ) as p
   ), listed as materialized (  -- or passages are counted wherever their number is named
     select
       f.language, f.word, f.most, f.shortest,
@@ -226,10 +234,10 @@ begin
         when f.cuts is null then f.passages
         -- One by one, or by what lies between the cuts: whichever are fewer.
         when f.passages < cardinality(f.cuts) then (
-          select count(*) from unnest(f.ordinals) as u(ordinal) where width_bucket(u.ordinal, f.cuts) % 2 = 1
+          select count(*) from unnest(f.entries) as u(entry) where width_bucket(u.entry >> 8, f.cuts) % 2 = 1
         )
         else (
-          select sum((case when c.i % 2 = 0 then 1 else -1 end) * width_bucket(c.cut - 1, f.ordinals))
+          select sum((case when c.i % 2 = 0 then 1 else -1 end) * width_bucket(256 * c.cut - 1, f.entries))
           from unnest(f.cuts) with ordinality as c(cut, i)
         )
       end as passages
@@ -267,27 +275,33 @@ begin
     with segment as materialized (
       select e.i, e.tenant, e.segment_id, e.language, e.cuts::integer[] as cuts, s.lengths || '{}'::integer[] as lengths
       from unnest(v_segments, v_segment_ids, v_languages, v_cuts) with ordinality as e(tenant, segment_id, language, cuts, i)
-      join rag_index.segment s on s.tenant = e.tenant and s.segment_id = e.segment_id
+      cross join lateral (
+        select s.lengths from rag_index.segment s where s.tenant = e.tenant and s.segment_id = e.segment_id offset 0
+      ) as s
     ), list as materialized (
       -- Put together with nothing, an array is read from its side table once, and not for each passage that is looked up.
-      select
-        s.i, w.i as word_position, w.weight, p.ordinals || '{}'::integer[] as ordinals,
-        p.frequencies || '{}'::smallint[] as frequencies
+      select s.i, w.i as word_position, w.weight, p.entries || '{}'::integer[] as entries
       from segment s
       join unnest(v_word_languages, v_words, v_weights) with ordinality as w(language, word, weight, i)
         on w.language = s.language
-      join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
+      cross join lateral (
+        select p.entries
+        from rag_index.posting p
+        where p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
+        offset 0
+      ) as p
     ), found as materialized (
       select a.i, a.ordinal, a.length, sum(a.part) as score
       from (
         select
-          l.i, u.ordinal, n.length, rag_api._bm25_part(l.weight, coalesce(u.frequency, 1), n.length, v_average, p_k1, p_b) as part
+          l.i, u.entry >> 8 as ordinal, n.length,
+          rag_api._bm25_part(l.weight, u.entry & 255, n.length, v_average, p_k1, p_b) as part
         from list l
         join segment s on s.i = l.i
-        cross join lateral unnest(l.ordinals, l.frequencies) as u(ordinal, frequency)
-        cross join lateral (select s.lengths[u.ordinal + 1] - s.lengths[u.ordinal] as length) as n
+        cross join lateral unnest(l.entries) as u(entry)
+        cross join lateral (select s.lengths[(u.entry >> 8) + 1] - s.lengths[u.entry >> 8] as length) as n
         where l.word_position <= v_open
-          and (p_all or s.cuts is null or width_bucket(u.ordinal, s.cuts) % 2 = 1)
+          and (p_all or s.cuts is null or width_bucket(u.entry >> 8, s.cuts) % 2 = 1)
         offset 0  -- or whole lists are sorted along with what was computed from them
       ) as a
       group by a.i, a.ordinal, a.length
@@ -299,12 +313,12 @@ begin
       from (
         select b.i, b.ordinal, b.score from best b
         union all
-        select b.i, b.ordinal, rag_api._bm25_part(
-          l.weight, coalesce(l.frequencies[width_bucket(b.ordinal, l.ordinals)], 1), b.length, v_average, p_k1, p_b)
+        select b.i, b.ordinal, rag_api._bm25_part(l.weight, e.entry & 255, b.length, v_average, p_k1, p_b)
         from best b
         join list l on l.i = b.i
+        cross join lateral (select l.entries[width_bucket(256 * b.ordinal + 255, l.entries)] as entry) as e
         where l.word_position > v_open
-          and l.ordinals[width_bucket(b.ordinal, l.ordinals)] = b.ordinal
+          and e.entry >> 8 = b.ordinal
       ) as c
       group by c.i, c.ordinal
       order by 1 desc
@@ -315,14 +329,12 @@ begin
       from found f
       where f.score + v_rest >= greatest(v_threshold, (select r.score from reached r where p_k is not null))
     ), looked_up as (
-      select
-        k.i, k.ordinal,
-        rag_api._bm25_part(
-          l.weight, coalesce(l.frequencies[width_bucket(k.ordinal, l.ordinals)], 1), k.length, v_average, p_k1, p_b) as part
+      select k.i, k.ordinal, rag_api._bm25_part(l.weight, e.entry & 255, k.length, v_average, p_k1, p_b) as part
       from kept k
       join list l on l.i = k.i
+      cross join lateral (select l.entries[width_bucket(256 * k.ordinal + 255, l.entries)] as entry) as e
       where l.word_position > v_open
-        and l.ordinals[width_bucket(k.ordinal, l.ordinals)] = k.ordinal
+        and e.entry >> 8 = k.ordinal
       offset 0
     ), scored as (
       select c.i, c.ordinal, sum(c.score)::bigint as score
@@ -356,13 +368,20 @@ begin
     least(h.score, 2147483647)::integer, v_segments[h.i], v.document_id, v.version,
     coalesce(v.range_ends[h.ordinal - v.first_ordinal], 0), v.range_ends[h.ordinal - v.first_ordinal + 1],
     case when p_why then (
-      select jsonb_object_agg(w.word, rag_api._bm25_part(
-        w.weight, coalesce(p.frequencies[array_position(p.ordinals, h.ordinal)], 1),
-        s.lengths[h.ordinal + 1] - s.lengths[h.ordinal], v_average, p_k1, p_b))
-      from unnest(v_word_languages, v_words, v_weights) as w(language, word, weight)
-      join rag_index.segment s on s.tenant = v_segments[h.i] and s.segment_id = v_segment_ids[h.i] and s.language = w.language
-      join rag_index.posting p on p.tenant = s.tenant and p.segment_id = s.segment_id and p.word = w.word
-      where h.ordinal = any (p.ordinals)
+      select jsonb_object_agg(w.word, rag_api._bm25_part(w.weight, e.entry & 255, s.length, v_average, p_k1, p_b))
+      from (
+        select s.language, s.lengths[h.ordinal + 1] - s.lengths[h.ordinal] as length
+        from rag_index.segment s
+        where s.tenant = v_segments[h.i] and s.segment_id = v_segment_ids[h.i]
+      ) as s
+      join unnest(v_word_languages, v_words, v_weights) as w(language, word, weight) on w.language = s.language
+      cross join lateral (
+        select p.entries[width_bucket(256 * h.ordinal + 255, p.entries)] as entry
+        from rag_index.posting p
+        where p.tenant = v_segments[h.i] and p.segment_id = v_segment_ids[h.i] and p.word = w.word
+        offset 0
+      ) as e
+      where e.entry >> 8 = h.ordinal
     ) end
   from unnest(v_hits, v_ordinals, v_scores) as h(i, ordinal, score)
   cross join lateral (

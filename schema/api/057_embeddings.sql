@@ -211,9 +211,9 @@ comment on function rag_api._unembedded is 'Private: places of passages of the b
 -- opposite direction to 1,000,001 for the same.
 --
 -- Exact: all eligible vectors are compared, and so they are where no more than 10,000 passages are eligible, which takes little.
--- Otherwise, in a bucket that has a graph, the graph is asked for the 50 K nearest (500 to 5,000). Where at least 5 K of these
+-- Otherwise, in a bucket that has a graph, the graph is asked for the 200 K nearest (2,000 to 5,000). Where at least 5 K of these
 -- are eligible, the K best of them are the answer: with so many to spare, few that belong there are missed. Where fewer are, it
--- is asked for 200 K (2,000 to 5,000), and more thoroughly; where that does not do either, it is exact after all.
+-- is exact after all.
 --
 -- A transaction that sees the database as it was may look for a bucket that is gone (rag-sql maintain): RS018, and not a result
 -- that lacks it.
@@ -238,7 +238,7 @@ create function rag_api._nearest(
   stable
   set search_path = pg_catalog, pg_temp
   set hnsw.iterative_scan = 'relaxed_order'
-  set hnsw.ef_search = 500
+  set hnsw.ef_search = 1000
   set hnsw.scan_mem_multiplier = 4
   set random_page_cost = 1.1
 as $$
@@ -249,18 +249,14 @@ declare
     from rag_api._eligible_segments(p_tenants, p_scope_ids, p_valid_at, p_known_at, false) as s
     where s.tenant = p_tenant
   ), 0);
-  v_candidates integer;
+  v_candidates constant integer := least(greatest(200 * p_k, 2000), 5000);
   v_found integer := 0;
   v_scores integer[];
   v_document_ids text[];
   v_versions integer[];
   v_range_starts integer[];
 begin
-  for v_round in 1..2 loop
-    exit when v_bucket = 0 or p_exact or v_eligible <= 10000 or v_found >= 5 * p_k;
-    v_candidates := least(case v_round when 1 then greatest(50 * p_k, 500) else greatest(200 * p_k, 2000) end, 5000);
-    continue when v_candidates < 5 * p_k;
-    perform set_config('hnsw.ef_search', case v_round when 1 then '500' else '1000' end, true);
+  if v_bucket <> 0 and not p_exact and v_eligible > 10000 and v_candidates >= 5 * p_k then
     execute format(
       'with eligible as materialized (
         select s.tenant, s.segment_id, s.cuts from rag_api._eligible_segments($4, $5, $6, $7, false) as s
@@ -290,7 +286,7 @@ begin
       v_bucket, public.vector_dims(p_vector), v_candidates)
     into v_found, v_scores, v_document_ids, v_versions, v_range_starts
     using p_vector, p_k, p_tenant, p_tenants, p_scope_ids, p_valid_at, p_known_at;
-  end loop;
+  end if;
   if v_found >= 5 * p_k then
     return query select * from unnest(v_scores, v_document_ids, v_versions, v_range_starts);
   else

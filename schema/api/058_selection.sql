@@ -268,9 +268,16 @@ begin
     p_method, rag_api._ranking_parameters(p_method, p_parameters), false, p_why, false
   ) with ordinality as s(
     score, tenant, document_id, version, range_start, range_end, bm25_rank, vector_rank, why, "position")
-  join rag_api.passage p
-    on p.tenant = s.tenant and p.document_id = s.document_id and p.version = s.version and p.range_start = s.range_start
-  join rag.version v on v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version
+  -- Each by its key, whatever is known of the tables.
+  cross join lateral (
+    select p.heading_path, p.text
+    from rag_api.passage p
+    where p.tenant = s.tenant and p.document_id = s.document_id and p.version = s.version and p.range_start = s.range_start
+    offset 0
+  ) as p
+  cross join lateral (
+    select v.title from rag.version v where v.tenant = s.tenant and v.document_id = s.document_id and v.version = s.version offset 0
+  ) as v
   order by s.position;
 end;
 $$;

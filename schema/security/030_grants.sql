@@ -46,7 +46,7 @@ grant select (tenant, scope_id, applies_to) on rag_index.scope to rag_recorder;
 grant insert (
   tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from
 ) on rag_index.segment to rag_recorder;
-grant insert (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest) on rag_index.posting to rag_recorder;
+grant insert (tenant, segment_id, word, passages, entries, most, shortest) on rag_index.posting to rag_recorder;
 grant insert (
   tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at
 ) on rag_index.version to rag_recorder;

@@ -25,7 +25,7 @@ create policy indexed_version_admin_update on rag_index.version for update to ra
 create or replace function rag_index.due(
   p_segments integer
 )
-  returns table (tenant text, language text, segment_ids uuid[], passages bigint)
+  returns table (tenant text, language text, segment_ids bigint[], passages bigint)
   language sql
   stable
 begin atomic
@@ -77,7 +77,7 @@ comment on function rag_index.due is 'Segments that are due to be put together, 
 -- Puts segments of a tenant and a language together: one with what is in use or will be, one with what is not any more.
 create or replace function rag_index.merge(
   p_tenant text,
-  p_segment_ids uuid[]
+  p_segment_ids bigint[]
 )
   returns void
   language plpgsql
@@ -102,7 +102,7 @@ begin
   end if;
 
   with target as materialized (
-    select t.is_past, gen_random_uuid() as segment_id from (values (false), (true)) as t(is_past)
+    select t.is_past, hashtextextended(gen_random_uuid()::text, 0) as segment_id from (values (false), (true)) as t(is_past)
   ), moved as materialized (
     select
       v.document_id, v.version, v.segment_id, v.first_ordinal, s.scope_id, v.effective_from, v.recorded_at, v.used_until,
@@ -126,33 +126,47 @@ begin
     cross join lateral generate_series(0, m.passages - 1) as o(i)
     group by m.segment_id
   ), length as materialized (
-    select
-      m.ordinals[o.i] < 0 as is_past, abs(m.ordinals[o.i]) as ordinal, s.lengths[o.i + 1] - s.lengths[o.i] as length
-    from rag_index.segment s
-    join map m on m.segment_id = s.segment_id
-    cross join lateral generate_series(1, s.passages) as o(i)
-    where s.tenant = p_tenant
-  ), posting as (
-    insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
-    select
-      p_tenant, t.segment_id, g.word, g.passages, g.ordinals, g.frequencies, g.most, g.shortest
+    select n.is_past, count(*)::integer as passages, 0 || array_agg(n.until order by n.ordinal) as lengths
     from (
       select
-        n.ordinal < 0 as is_past, n.word, count(*) as passages,
-        array_agg(abs(n.ordinal) order by abs(n.ordinal)) as ordinals,
-        case when max(n.frequency) > 1 then array_agg(n.frequency order by abs(n.ordinal)) end as frequencies,
-        max(n.frequency) as most, min(n.shortest) as shortest
+        l.is_past, l.ordinal, (sum(l.length) over (partition by l.is_past order by l.ordinal))::integer as until
       from (
-        select p.word, m.ordinals[u.ordinal] as ordinal, coalesce(u.frequency, 1::smallint) as frequency, p.shortest
-        from rag_index.posting p
-        join map m on m.segment_id = p.segment_id
-        cross join lateral unnest(p.ordinals, p.frequencies) as u(ordinal, frequency)
-        where p.tenant = p_tenant
-        offset 0  -- or the map is sorted along
-      ) as n
-      group by n.ordinal < 0, n.word
-    ) as g
+        select
+          m.ordinals[o.i] < 0 as is_past, abs(m.ordinals[o.i]) as ordinal, s.lengths[o.i + 1] - s.lengths[o.i] as length
+        from (
+          select g.segment_id, g.passages, g.lengths || '{}'::integer[] as lengths from rag_index.segment g where g.tenant = p_tenant
+        ) as s
+        join map m on m.segment_id = s.segment_id
+        cross join lateral generate_series(1, s.passages) as o(i)
+      ) as l
+    ) as n
+    group by n.is_past
+  ), list as materialized (
+    -- Hashed by word, then each put in order by itself, as when passages are loaded.
+    select n.is_past, n.word, array_agg(n.entry) as entries
+    from (
+      select o.ordinal < 0 as is_past, p.word, 256 * abs(o.ordinal) + (e.entry & 255) as entry
+      from rag_index.posting p
+      join map m on m.segment_id = p.segment_id
+      cross join lateral unnest(p.entries) as e(entry)
+      cross join lateral (select m.ordinals[e.entry >> 8] as ordinal) as o
+      where p.tenant = p_tenant
+    ) as n
+    group by n.is_past, n.word
+  ), posting as (
+    insert into rag_index.posting (tenant, segment_id, word, passages, entries, most, shortest)
+    select p_tenant, t.segment_id, i.word, cardinality(i.entries), o.entries, o.most, o.shortest
+    from list i
+    join length n using (is_past)
     join target t using (is_past)
+    cross join lateral (
+      select
+        array_agg(e.entry order by e.entry) as entries,
+        max(e.entry & 255) as most,
+        min(n.lengths[(e.entry >> 8) + 1] - n.lengths[e.entry >> 8]) as shortest
+      from unnest(i.entries) as e(entry)
+    ) as o
+    order by t.segment_id, i.word
   ), version as (
     update rag_index.version v
     set segment_id = m.new_segment_id, first_ordinal = m.new_first_ordinal
@@ -165,13 +179,7 @@ begin
     p_tenant, t.segment_id, v_language, l.passages, l.lengths, s.scope_ids, s.scope_starts || l.passages + 1,
     u.recorded_last, u.used_from, u.used_until
   from target t
-  join (
-    select o.is_past, count(*)::integer as passages, 0 || array_agg(o.until order by o.ordinal) as lengths
-    from (
-      select n.is_past, n.ordinal, sum(n.length) over (partition by n.is_past order by n.ordinal)::integer as until from length n
-    ) as o
-    group by o.is_past
-  ) as l using (is_past)
+  join length l using (is_past)
   join (
     select
       f.is_past,

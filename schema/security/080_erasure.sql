@@ -85,8 +85,8 @@ create or replace function rag_index.erase_versions(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_segment_ids uuid[];  -- that they stand in
-  v_whole uuid[];        -- of these, the ones in which nothing else stands
+  v_segment_ids bigint[];  -- that they stand in
+  v_whole bigint[];        -- of these, the ones in which nothing else stands
 begin
   update rag_index.version v
   set used_until = '-infinity'
@@ -110,7 +110,7 @@ begin
   -- In the others every list is looked at, and not only those of the words that the texts have today: a dictionary may have
   -- changed since they were indexed.
   update rag_index.posting p
-  set passages = k.passages, ordinals = k.ordinals, frequencies = k.frequencies, most = k.most
+  set passages = k.passages, entries = k.entries, most = k.most
   from (
     select v.segment_id, range_agg(int4range(v.first_ordinal, v.first_ordinal + cardinality(v.range_ends))) as ordinals
     from rag_index.version v
@@ -121,18 +121,17 @@ begin
   cross join lateral (
     select
       count(*)::integer as passages,
-      coalesce(array_agg(u.ordinal order by u.ordinal), '{}') as ordinals,
-      case when max(u.frequency) > 1 then array_agg(u.frequency order by u.ordinal) end as frequencies,
-      coalesce(max(u.frequency), 1::smallint) as most
-    from unnest(o.ordinals, o.frequencies) as u(ordinal, frequency)
-    where not u.ordinal <@ g.ordinals
+      coalesce(array_agg(u.entry order by u.entry), '{}') as entries,
+      coalesce(max(u.entry & 255), 1) as most
+    from unnest(o.entries) as u(entry)
+    where not u.entry >> 8 <@ g.ordinals
   ) as k
   where p.tenant = p_tenant
     and p.segment_id = o.segment_id
     and p.word = o.word
     and exists (
       select from unnest(g.ordinals) as r
-      where width_bucket(lower(r) - 1, o.ordinals) < width_bucket(upper(r) - 1, o.ordinals)
+      where width_bucket(256 * lower(r) - 1, o.entries) < width_bucket(256 * upper(r) - 1, o.entries)
     );
   delete from rag_index.posting p where p.tenant = p_tenant and p.segment_id = any (v_segment_ids) and p.passages = 0;
 

@@ -53,7 +53,12 @@ create function rag.word_vector(
   set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_words text[] := array_remove(regexp_split_to_array(lower(p_body), '\W+'), '');
+  -- What mostly stands between words is replaced character by character, which takes half the time of looking for a pattern.
+  v_text constant text := replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(
+    lower(p_body), e'\n', ' '), e'\t', ' '), '.', ' '), ',', ' '), ';', ' '), ':', ' '), '-', ' '), '/', ' '), '(', ' '),
+    ')', ' '), '"', ' '), '''', ' ');
+  v_words text[] := array_remove(
+    case when v_text ~ '[^\w ]' then regexp_split_to_array(v_text, '\W+') else string_to_array(v_text, ' ') end, '');
 begin
   -- array_to_tsvector sorts and removes duplicates itself, faster than rag.words; the two must agree on what a word is.
   -- Only a long body can have as many words as tsvector cannot hold, and only one of 64 characters or more has 256 bytes.

@@ -42,7 +42,7 @@ comment on column rag_index.scope_value.end_key is 'Key of the first value after
 
 create table rag_index.segment (
   tenant text collate "C" not null,
-  segment_id uuid not null,
+  segment_id bigint not null,
   language text collate "C" not null,
   passages integer not null,
   lengths integer[] not null,
@@ -52,9 +52,11 @@ create table rag_index.segment (
   used_from timestamptz not null,
   used_until timestamptz not null default 'infinity',
 
-  constraint segment_key primary key (tenant, segment_id)
+  constraint segment_key primary key (tenant, segment_id),
+  constraint segment_passages_fit_entries check (passages <= 8388607)
 );
 comment on table rag_index.segment is 'Passages of a tenant that are indexed together.';
+comment on column rag_index.segment.segment_id is 'A number drawn at random: one that is counted would tell how often others load.';
 comment on column rag_index.segment.passages is 'How many there are; their ordinals are from 1.';
 comment on column rag_index.segment.lengths is
   'For each passage how many words stand in those before it; at last in all. Differences are the passages'' lengths.';
@@ -66,24 +68,21 @@ comment on column rag_index.segment.used_until is 'From when on none of its vers
 
 create table rag_index.posting (
   tenant text collate "C" not null,
-  segment_id uuid not null,
+  segment_id bigint not null,
   word text collate "C" not null,
   passages integer not null,
-  ordinals integer[] not null,
-  frequencies smallint[],
+  entries integer[] not null,
   most smallint not null,
   shortest integer not null,
 
   constraint posting_key primary key (tenant, segment_id, word)
 );
 -- Uncompressed: they are read far more often than written, and a part of a list is found by its place.
-alter table rag_index.posting
-  alter column ordinals set storage external,
-  alter column frequencies set storage external;
+alter table rag_index.posting alter column entries set storage external;
 comment on table rag_index.posting is 'Which passages of a segment a word occurs in.';
-comment on column rag_index.posting.passages is 'How many; the length of both lists.';
-comment on column rag_index.posting.ordinals is 'Their ordinals, ascending.';
-comment on column rag_index.posting.frequencies is 'How often the word occurs in each, counted to 255 in 16,000 characters; null: once in each.';
+comment on column rag_index.posting.passages is 'How many; the length of the list.';
+comment on column rag_index.posting.entries is
+  'For each of them 256 times its ordinal and, added to that, how often the word occurs in it, counted to 255; ascending.';
 comment on column rag_index.posting.most is 'The greatest frequency.';
 comment on column rag_index.posting.shortest is 'The length in words of the shortest of the passages.';
 
@@ -91,7 +90,7 @@ create table rag_index.version (
   tenant text collate "C" not null,
   document_id text collate "C" not null,
   version integer not null,
-  segment_id uuid not null,
+  segment_id bigint not null,
   first_ordinal integer not null,
   range_ends integer[] not null,
   effective_from timestamptz not null,
@@ -144,8 +143,7 @@ alter table rag_index.segment
   alter column scope_starts set statistics 0;
 alter table rag_index.posting
   alter column word set statistics 0,
-  alter column ordinals set statistics 0,
-  alter column frequencies set statistics 0;
+  alter column entries set statistics 0;
 alter table rag_index.version
   alter column document_id set statistics 0,
   alter column range_ends set statistics 0;

@@ -205,53 +205,66 @@ begin
     ) as t
     cross join lateral rag.value_ranges(t.type, array(select jsonb_array_elements_text(a.value))) as r
   ), segment as materialized (
-    select p.language, gen_random_uuid() as segment_id from piece p group by p.language
+    select p.language, hashtextextended(gen_random_uuid()::text, 0) as segment_id from piece p group by p.language
   ), vector as materialized (
-    select v.*, (select coalesce(sum(cardinality(w.positions)), 0)::integer from unnest(v.words) as w) as length
-    from (
-      select p.language, p.ordinal, to_tsvector(p.language::regconfig, p.text) as words
-      from piece p
-      where octet_length(p.text) <= 16000
-      offset 0  -- or the words are found once more for the length
-    ) as v
-  ), long as materialized (
-    select c.*, sum(c.frequency) over (partition by c.language, c.ordinal)::integer as length
-    from (
-      select p.language, p.ordinal, w.lexeme as word, least(sum(cardinality(w.positions)), 32767)::smallint as frequency
-      from piece p
-      cross join lateral rag_index.parts(p.text) as part
-      cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
-      where octet_length(p.text) > 16000
-      group by p.language, p.ordinal, w.lexeme
-    ) as c
-  ), measured as materialized (
-    select p.language, p.ordinal, p.scope_id, p.effective_from, p.recorded_at, coalesce(l.length, 0) as length
+    select p.language, p.ordinal, to_tsvector(p.language::regconfig, p.text) as words
     from piece p
-    left join (
-      select v.language, v.ordinal, v.length from vector v
-      union all
-      select distinct o.language, o.ordinal, o.length from long o
-    ) as l using (language, ordinal)
-  ), posting as (
-    insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)
-    select
-      v_tenant, s.segment_id, g.word, g.passages, g.ordinals, case when g.most > 1 then g.frequencies end, g.most, g.shortest
+    where octet_length(p.text) <= 16000
+  ), long as materialized (
+    select p.language, p.ordinal, w.lexeme as word, sum(cardinality(w.positions))::integer as frequency
+    from piece p
+    cross join lateral rag_index.parts(p.text) as part
+    cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
+    where octet_length(p.text) > 16000
+    group by p.language, p.ordinal, w.lexeme
+  ), list as materialized (
+    -- Not in order, so that words are hashed and never sorted: each list is put in order by itself.
+    select e.language, e.word, array_agg(e.entry) as entries
     from (
-      -- By word first: what is sorted by something that differs is sorted fast.
-      select
-        c.word, c.language, count(*) as passages,
-        array_agg(c.ordinal order by c.ordinal) as ordinals, array_agg(c.frequency order by c.ordinal) as frequencies,
-        max(c.frequency) as most, min(c.length) as shortest
-      from (
-        select w.lexeme collate "C" as word, v.language, v.ordinal, v.length, cardinality(w.positions)::smallint as frequency
-        from vector v
-        cross join lateral unnest(v.words) as w
-        union all
-        select o.word collate "C", o.language, o.ordinal, o.length, o.frequency from long o
-      ) as c
-      group by c.word, c.language
-    ) as g
+      select v.language, w.lexeme collate "C" as word, 256 * v.ordinal + cardinality(w.positions) as entry
+      from vector v
+      cross join lateral unnest(v.words) as w
+      union all
+      select o.language, o.word collate "C", 256 * o.ordinal + least(o.frequency, 255) from long o
+    ) as e
+    group by e.language, e.word
+  ), measured as (
+    -- Its distinct words, and how often each is repeated.
+    select l.language, l.ordinal, sum(l.words) as length
+    from (
+      select v.language, v.ordinal, length(v.words) as words from vector v
+      union all
+      select i.language, e.entry >> 8, (e.entry & 255) - 1
+      from list i
+      cross join lateral unnest(i.entries) as e(entry)
+      where e.entry & 255 > 1
+      union all
+      select o.language, o.ordinal, 1 + o.frequency - least(o.frequency, 255) from long o
+      union all
+      select p.language, p.ordinal, 0 from piece p
+    ) as l
+    group by l.language, l.ordinal
+  ), length as materialized (
+    select n.language, count(*)::integer as passages, 0 || array_agg(n.until order by n.ordinal) as lengths
+    from (
+      select m.language, m.ordinal, (sum(m.length) over (partition by m.language order by m.ordinal))::integer as until
+      from measured m
+    ) as n
+    group by n.language
+  ), posting as (
+    insert into rag_index.posting (tenant, segment_id, word, passages, entries, most, shortest)
+    select v_tenant, s.segment_id, i.word, cardinality(i.entries), o.entries, o.most, o.shortest
+    from list i
+    join length n using (language)
     join segment s using (language)
+    cross join lateral (
+      select
+        array_agg(e.entry order by e.entry) as entries,
+        max(e.entry & 255) as most,
+        min(n.lengths[(e.entry >> 8) + 1] - n.lengths[e.entry >> 8]) as shortest
+      from unnest(i.entries) as e(entry)
+    ) as o
+    order by s.segment_id, i.word  -- as the key has them
   ), version as (
     insert into rag_index.version
       (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)
@@ -265,29 +278,23 @@ begin
   insert into rag_index.segment
     (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)
   select
-    v_tenant, s.segment_id, s.language, m.passages, m.lengths, o.scope_ids, o.scope_starts || m.passages + 1,
-    m.recorded_last, m.used_from
+    v_tenant, s.segment_id, s.language, n.passages, n.lengths, o.scope_ids, o.scope_starts || n.passages + 1,
+    o.recorded_last, o.used_from
   from segment s
-  join (
-    select
-      n.language,
-      count(*)::integer as passages,
-      0 || array_agg(n.length_before + n.length order by n.ordinal) as lengths,
-      max(n.recorded_at) as recorded_last,
-      min(greatest(n.effective_from, n.recorded_at)) as used_from
-    from (
-      select d.*, (sum(d.length) over (partition by d.language order by d.ordinal) - d.length)::integer as length_before
-      from measured d
-    ) as n
-    group by n.language
-  ) as m using (language)
+  join length n using (language)
   join (
     select
       f.language,
       array_agg(f.scope_id order by f.first_ordinal) as scope_ids,
-      array_agg(f.first_ordinal order by f.first_ordinal) as scope_starts
+      array_agg(f.first_ordinal order by f.first_ordinal) as scope_starts,
+      max(f.recorded_last) as recorded_last,
+      min(f.used_from) as used_from
     from (
-      select d.language, d.scope_id, min(d.ordinal) as first_ordinal from measured d group by d.language, d.scope_id
+      select
+        p.language, p.scope_id, min(p.ordinal) as first_ordinal, max(p.recorded_at) as recorded_last,
+        min(greatest(p.effective_from, p.recorded_at)) as used_from
+      from piece p
+      group by p.language, p.scope_id
     ) as f
     group by f.language
   ) as o using (language);

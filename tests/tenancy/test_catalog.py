@@ -166,7 +166,7 @@ INSERTABLE = {
     ("rag_index.segment", "rag_recorder"): (
         "language lengths passages recorded_last scope_ids scope_starts segment_id tenant used_from"
     ),
-    ("rag_index.posting", "rag_recorder"): "frequencies most ordinals passages segment_id shortest tenant word",
+    ("rag_index.posting", "rag_recorder"): "entries most passages segment_id shortest tenant word",
     ("rag_index.version", "rag_recorder"): (
         "document_id effective_from first_ordinal range_ends recorded_at segment_id tenant version"
     ),

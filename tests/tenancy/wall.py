@@ -238,16 +238,16 @@ INSERTS |= {
     "rag_index.segment": (
         "insert into rag_index.segment"
         " (tenant, segment_id, language, passages, lengths, scope_ids, scope_starts, recorded_last, used_from)"
-        " values (%(tenant)s, gen_random_uuid(), 'simple', 1, '{0,1}', '{}', '{}', now(), now())"
+        " values (%(tenant)s, 1, 'simple', 1, '{0,1}', '{}', '{}', now(), now())"
     ),
     "rag_index.posting": (
-        "insert into rag_index.posting (tenant, segment_id, word, passages, ordinals, frequencies, most, shortest)"
-        " values (%(tenant)s, gen_random_uuid(), 'x', 1, '{1}', '{1}', 1, 1)"
+        "insert into rag_index.posting (tenant, segment_id, word, passages, entries, most, shortest)"
+        " values (%(tenant)s, 1, 'x', 1, '{257}', 1, 1)"
     ),
     "rag_index.version": (
         "insert into rag_index.version"
         " (tenant, document_id, version, segment_id, first_ordinal, range_ends, effective_from, recorded_at)"
-        " values (%(tenant)s, 'X', 1, gen_random_uuid(), 1, '{1}', now(), now())"
+        " values (%(tenant)s, 'X', 1, 1, 1, '{1}', now(), now())"
     ),
 }
 TABLES = tuple(INSERTS)
