@@ -97,6 +97,16 @@ def test_a_long_passage_is_indexed_whole(store: Database) -> None:
         assert set(acme.search("common w99999", why=True)[0].why) == {"common", "w99999"}
 
 
+def test_a_word_is_counted_to_255_in_a_passage(store: Database) -> None:
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents(
+            [{"id": f"D{number}", "version": 1, "body": "needle " * number} for number in (254, 255, 256, 1000)]
+        )
+    with store.tenant("acme_reader") as acme:
+        scores = {hit.document_id: hit.score for hit in acme.search("needle", parameters={"k1": 10, "b": 0})}
+    assert scores["D254"] < scores["D255"] == scores["D256"] == scores["D1000"]
+
+
 def test_who_loads_a_document_at_once_with_another_ends_the_use_of_the_others_version(store: Database) -> None:
     """Neither would see the other's version: the second load waits, and then does."""
     load = "select rag_api.load_documents(%s)"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from hashlib import sha256
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from rag_sql.errors import InvalidDocument, InvalidRequest
@@ -209,13 +208,15 @@ def test_a_query_without_a_word_is_refused_and_does_not_select_nothing(connectio
             acme.decide("q", query=query, case={}, k=1)
 
 
-def test_the_words_of_a_stored_version_are_those_of_its_body(connection: sa.Connection) -> None:
-    body = "Zebra äpfel; Äpfel, zebra! 😀 it's"
+@ON_SERVER
+@given(body=plain | anything)
+@example(body="Zebra äpfel; Äpfel, zebra! 😀 it's")
+@example(body='Read the manual (2nd ed.), then: open/close - "slowly";\n\twait.')
+def test_the_words_of_a_stored_version_are_those_of_its_body(connection: sa.Connection, body: str) -> None:
     with rolled_back(connection) as acme:
         acme.load_documents([{"id": "D", "version": 1, "body": body}])
         stored = connection.execute(sa.text("select tsvector_to_array(words) from rag_api.passage")).scalar_one()
     assert stored == words(connection, body)
-    assert json.dumps(sorted(python_words(body), key=str.encode)) == json.dumps(stored)
 
 
 @ON_SERVER
