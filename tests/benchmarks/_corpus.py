@@ -84,16 +84,18 @@ def add_tenants(database: Database, tenants: Sequence[str], login: str) -> None:
             _admin.grant_tenant(engine, tenant, login)
 
 
-def load(database: Database, login: str, tenant: str, given: Iterable[Document], what: str = "") -> float:
+def load(
+    database: Database, login: str, tenant: str, given: Iterable[Document], what: str = "", batch: int = _BATCH
+) -> float:
     """Load documents in batches, each a transaction; how many seconds it took. Named, it tells how far it is."""
     began = told = time.perf_counter()
     done = 0
     remaining = iter(given)
     with database.store(login) as store:
-        while batch := list(islice(remaining, _BATCH)):
+        while together := list(islice(remaining, batch)):
             with store.tenant(tenant) as session:
-                session.load_documents(batch)
-            done += len(batch)
+                session.load_documents(together)
+            done += len(together)
             if what and time.perf_counter() - told >= _TELL_SECONDS:
                 told = time.perf_counter()
                 tell(f"{what}: {done:,} loaded, {done / (told - began):,.0f} a second")
