@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.benchmarks import (
+    _chart,
     _corpus,
     _engines,
     _history,
@@ -44,6 +46,41 @@ def test_benchmarks_are_listed_with_what_they_measure(capsys: pytest.CaptureFixt
 def test_a_table_says_what_is_reached_and_what_was_left_out() -> None:
     rows = [Row("a", 2.0, ratio=4.0, beside="COPY", target="at most 3", reached=False), Row("b", note="left out: no")]
     assert table(rows)[1:] == [["a", "2.00 s", "4.00 x COPY", "at most 3", "NO"], ["b", "left out: no", "", "", ""]]
+
+
+def test_a_chart_is_drawn_from_what_two_benchmarks_wrote(tmp_path: Path) -> None:
+    ranking_rows = [
+        Row("9 visible of 12: top 10 by bm25", 2.0, "ms"),
+        Row("9 visible of 12: bm25 faster than GIN and ts_rank_cd", 30.0, "times"),
+        Row("9 visible of 12: GIN and ts_rank_cd, same policies", 60.0, "ms"),
+        Row("9, no tenants: tantivy in process", 0.5, "ms"),
+        Row("9, no tenants: bm25s in process", note=_engines.NOT_INSTALLED),
+        Row("9 visible, 0 of others: top 10 by bm25", 2.0, "ms"),
+    ]
+    vector_rows = [
+        Row("50 % by tenant: top 10, whole in 100 % of queries", 5.0, "ms", 1.0),
+        Row("0.1 % by tenant: top 10, whole in 100 % of queries", 6.0, "ms", 0.99),
+        Row("50 % pgvector-haystack, by metadata: top 10, whole in 90 % of queries", 3.0, "ms", 0.8),
+    ]
+    written = [
+        {"cores": 2, "postgresql": "18.6", "rows": [asdict(row) for row in rows]}
+        for rows in (ranking_rows, vector_rows)
+    ]
+    assert [(what.split(",")[0], value) for what, value, _ in _chart.lexical(written[0])] == [
+        ("rag-sql", 2.0),
+        ("GIN", 60.0),
+        ("tantivy in process", 0.5),
+    ]
+    assert _chart.recalls(written[1]) == {
+        "rag-sql, by tenant": [(50.0, 1.0), (0.1, 0.99)],
+        "pgvector-haystack": [(50.0, 0.8)],
+    }
+    if _engines.optional("matplotlib") is None:
+        pytest.skip("install the extra bench: the chart is drawn with matplotlib")
+    for name in ("one.svg", "two.svg"):
+        _chart.draw(written[0], written[1], tmp_path / name)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert "9 visible of 12" in (tmp_path / "one.svg").read_text("utf-8")
 
 
 def test_pages_are_always_the_same(tmp_path: Path) -> None:
