@@ -20,7 +20,7 @@ from tests.conftest import Database, Server, installed
 FASTER = 25.0
 BESIDE_TANTIVY = 10.0
 SLOWER = 1.1
-_ROUNDS = 3
+_ROUNDS = 7
 _CONFIGURATION = "simple"
 
 
