@@ -138,6 +138,7 @@ begin
         ) as s
         join map m on m.segment_id = s.segment_id
         cross join lateral generate_series(1, s.passages) as o(i)
+        offset 0  -- or whole arrays are sorted along
       ) as l
     ) as n
     group by n.is_past
@@ -151,6 +152,7 @@ begin
       cross join lateral unnest(p.entries) as e(entry)
       cross join lateral (select m.ordinals[e.entry >> 8] as ordinal) as o
       where p.tenant = p_tenant
+      offset 0  -- or the map is hashed along
     ) as n
     group by n.is_past, n.word
   ), posting as (
