@@ -1,6 +1,6 @@
 -- Postings take one number for each passage, and segments are numbered: the index is smaller, and quicker to make. What stands is
--- written anew, a table at a time; nothing of it changes but its form. The words of a passage are found in a quicker way, and are
--- the same ones.
+-- written anew, a table at a time; nothing of it changes but its form, and that a word counts 255 times at most in a long passage
+-- too. The words of a passage are found in a quicker way, and are the same ones.
 
 drop function if exists rag_index.due(integer);
 drop function if exists rag_index.merge(text, uuid[]);
@@ -20,7 +20,7 @@ $$;
 
 alter table rag_index.segment
   alter column segment_id type bigint using hashtextextended(segment_id::text, 0),
-  add constraint segment_passages_fit_entries check (passages <= 8388607);
+  add constraint segment_passages_fit_entries check (passages <= 8000000);
 alter table rag_index.version
   alter column segment_id type bigint using hashtextextended(segment_id::text, 0);
 alter table rag_index.posting alter column ordinals drop not null;  -- its constraint is named after it
@@ -87,6 +87,7 @@ create or replace function rag.cut_versions()
   security definer
   set search_path = pg_catalog, pg_temp
   set work_mem = '64MB'
+  set jit = off
 as $$
 declare
   v_tenant constant text := (select min(s.tenant) from stored s);  -- one: the policies hold whoever inserts
@@ -165,14 +166,15 @@ begin
     from piece p
     where octet_length(p.text) <= 16000
   ), long as materialized (
-    select p.language, p.ordinal, w.lexeme as word, sum(cardinality(w.positions))::integer as frequency
+    select p.language, p.ordinal, w.lexeme as word, least(sum(cardinality(w.positions)), 32767)::integer as frequency
     from piece p
     cross join lateral rag_index.parts(p.text) as part
     cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
     where octet_length(p.text) > 16000
     group by p.language, p.ordinal, w.lexeme
   ), list as materialized (
-    -- Not in order, so that words are hashed and never sorted: each list is put in order by itself.
+    -- Not in order, so that words are hashed and never sorted: each list is put in order by itself. Lists grow in memory, by up
+    -- to 18 bytes for each word of each passage, which is less than what the load itself takes.
     select e.language, e.word, array_agg(e.entry) as entries
     from (
       select v.language, w.lexeme collate "C" as word, 256 * v.ordinal + cardinality(w.positions) as entry
@@ -184,9 +186,9 @@ begin
     group by e.language, e.word
   ), measured as (
     -- Its distinct words, and how often each is repeated.
-    select l.language, l.ordinal, sum(l.words) as length
+    select l.language, l.ordinal, sum(l.occurrences) as length
     from (
-      select v.language, v.ordinal, length(v.words) as words from vector v
+      select v.language, v.ordinal, length(v.words) as occurrences from vector v
       union all
       select i.language, e.entry >> 8, (e.entry & 255) - 1
       from list i
@@ -198,7 +200,7 @@ begin
       select p.language, p.ordinal, 0 from piece p
     ) as l
     group by l.language, l.ordinal
-  ), length as materialized (
+  ), counted as materialized (
     select n.language, count(*)::integer as passages, 0 || array_agg(n.until order by n.ordinal) as lengths
     from (
       select m.language, m.ordinal, (sum(m.length) over (partition by m.language order by m.ordinal))::integer as until
@@ -209,7 +211,7 @@ begin
     insert into rag_index.posting (tenant, segment_id, word, passages, entries, most, shortest)
     select v_tenant, s.segment_id, i.word, cardinality(i.entries), o.entries, o.most, o.shortest
     from list i
-    join length n using (language)
+    join counted n using (language)
     join segment s using (language)
     cross join lateral (
       select
@@ -235,7 +237,7 @@ begin
     v_tenant, s.segment_id, s.language, n.passages, n.lengths, o.scope_ids, o.scope_starts || n.passages + 1,
     o.recorded_last, o.used_from
   from segment s
-  join length n using (language)
+  join counted n using (language)
   join (
     select
       f.language,
@@ -275,3 +277,6 @@ $$;
 
 set local role rag_owner;
 revoke create on schema rag from rag_recorder;
+
+-- A column of another type has no statistics yet.
+analyze rag_index.segment, rag_index.posting, rag_index.version;

@@ -247,7 +247,7 @@ begin
     d ->> 'id',
     (d ->> 'version')::integer,
     case when n.id is null then 'same' else 'new' end,
-    -- The one in effect, unless this one's time is still to come.
+    -- The last that has begun, unless this one's time is still to come.
     case when c.version <> (d ->> 'version')::integer then (
       select c.version
       from rag.version v

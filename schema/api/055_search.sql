@@ -373,6 +373,7 @@ begin
         select s.language, s.lengths[h.ordinal + 1] - s.lengths[h.ordinal] as length
         from rag_index.segment s
         where s.tenant = v_segments[h.i] and s.segment_id = v_segment_ids[h.i]
+        offset 0
       ) as s
       join unnest(v_word_languages, v_words, v_weights) as w(language, word, weight) on w.language = s.language
       cross join lateral (

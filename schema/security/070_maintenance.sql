@@ -82,6 +82,7 @@ create or replace function rag_index.merge(
   returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
+  set enable_hashagg = off
 as $$
 declare
   v_now constant timestamptz := statement_timestamp();
@@ -125,7 +126,7 @@ begin
     from moved m
     cross join lateral generate_series(0, m.passages - 1) as o(i)
     group by m.segment_id
-  ), length as materialized (
+  ), counted as materialized (
     select n.is_past, count(*)::integer as passages, 0 || array_agg(n.until order by n.ordinal) as lengths
     from (
       select
@@ -134,7 +135,10 @@ begin
         select
           m.ordinals[o.i] < 0 as is_past, abs(m.ordinals[o.i]) as ordinal, s.lengths[o.i + 1] - s.lengths[o.i] as length
         from (
-          select g.segment_id, g.passages, g.lengths || '{}'::integer[] as lengths from rag_index.segment g where g.tenant = p_tenant
+          select g.segment_id, g.passages, g.lengths || '{}'::integer[] as lengths
+          from rag_index.segment g
+          where g.tenant = p_tenant and g.segment_id = any (p_segment_ids)
+          offset 0  -- once, and not for each passage
         ) as s
         join map m on m.segment_id = s.segment_id
         cross join lateral generate_series(1, s.passages) as o(i)
@@ -143,7 +147,7 @@ begin
     ) as n
     group by n.is_past
   ), list as materialized (
-    -- Hashed by word, then each put in order by itself, as when passages are loaded.
+    -- Sorted by word and not hashed, as when passages are loaded: all lists of a segment would grow in memory together.
     select n.is_past, n.word, array_agg(n.entry) as entries
     from (
       select o.ordinal < 0 as is_past, p.word, 256 * abs(o.ordinal) + (e.entry & 255) as entry
@@ -152,14 +156,14 @@ begin
       cross join lateral unnest(p.entries) as e(entry)
       cross join lateral (select m.ordinals[e.entry >> 8] as ordinal) as o
       where p.tenant = p_tenant
-      offset 0  -- or the map is hashed along
+      offset 0  -- or the map is sorted along
     ) as n
     group by n.is_past, n.word
   ), posting as (
     insert into rag_index.posting (tenant, segment_id, word, passages, entries, most, shortest)
     select p_tenant, t.segment_id, i.word, cardinality(i.entries), o.entries, o.most, o.shortest
     from list i
-    join length n using (is_past)
+    join counted n using (is_past)
     join target t using (is_past)
     cross join lateral (
       select
@@ -181,7 +185,7 @@ begin
     p_tenant, t.segment_id, v_language, l.passages, l.lengths, s.scope_ids, s.scope_starts || l.passages + 1,
     u.recorded_last, u.used_from, u.used_until
   from target t
-  join length l using (is_past)
+  join counted l using (is_past)
   join (
     select
       f.is_past,

@@ -117,7 +117,13 @@ begin
     where v.tenant = p_tenant and v.segment_id = any (v_segment_ids) and v.used_until = '-infinity'
     group by v.segment_id
   ) as g
-  join rag_index.posting o on o.tenant = p_tenant and o.segment_id = g.segment_id
+  join (
+    -- Put together with nothing, a list is read from its side table once.
+    select p.segment_id, p.word, p.entries || '{}'::integer[] as entries
+    from rag_index.posting p
+    where p.tenant = p_tenant and p.segment_id = any (v_segment_ids)
+    offset 0
+  ) as o on o.segment_id = g.segment_id
   cross join lateral (
     select
       count(*)::integer as passages,

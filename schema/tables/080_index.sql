@@ -53,7 +53,7 @@ create table rag_index.segment (
   used_until timestamptz not null default 'infinity',
 
   constraint segment_key primary key (tenant, segment_id),
-  constraint segment_passages_fit_entries check (passages <= 8388607)
+  constraint segment_passages_fit_entries check (passages <= 8000000)
 );
 comment on table rag_index.segment is 'Passages of a tenant that are indexed together.';
 comment on column rag_index.segment.segment_id is 'A number drawn at random: one that is counted would tell how often others load.';

@@ -133,6 +133,7 @@ create function rag.cut_versions()
   security definer
   set search_path = pg_catalog, pg_temp
   set work_mem = '64MB'
+  set jit = off
 as $$
 declare
   v_tenant constant text := (select min(s.tenant) from stored s);  -- one: the policies hold whoever inserts
@@ -211,14 +212,15 @@ begin
     from piece p
     where octet_length(p.text) <= 16000
   ), long as materialized (
-    select p.language, p.ordinal, w.lexeme as word, sum(cardinality(w.positions))::integer as frequency
+    select p.language, p.ordinal, w.lexeme as word, least(sum(cardinality(w.positions)), 32767)::integer as frequency
     from piece p
     cross join lateral rag_index.parts(p.text) as part
     cross join lateral unnest(to_tsvector(p.language::regconfig, part)) as w
     where octet_length(p.text) > 16000
     group by p.language, p.ordinal, w.lexeme
   ), list as materialized (
-    -- Not in order, so that words are hashed and never sorted: each list is put in order by itself.
+    -- Not in order, so that words are hashed and never sorted: each list is put in order by itself. Lists grow in memory, by up
+    -- to 18 bytes for each word of each passage, which is less than what the load itself takes.
     select e.language, e.word, array_agg(e.entry) as entries
     from (
       select v.language, w.lexeme collate "C" as word, 256 * v.ordinal + cardinality(w.positions) as entry
@@ -230,9 +232,9 @@ begin
     group by e.language, e.word
   ), measured as (
     -- Its distinct words, and how often each is repeated.
-    select l.language, l.ordinal, sum(l.words) as length
+    select l.language, l.ordinal, sum(l.occurrences) as length
     from (
-      select v.language, v.ordinal, length(v.words) as words from vector v
+      select v.language, v.ordinal, length(v.words) as occurrences from vector v
       union all
       select i.language, e.entry >> 8, (e.entry & 255) - 1
       from list i
@@ -244,7 +246,7 @@ begin
       select p.language, p.ordinal, 0 from piece p
     ) as l
     group by l.language, l.ordinal
-  ), length as materialized (
+  ), counted as materialized (
     select n.language, count(*)::integer as passages, 0 || array_agg(n.until order by n.ordinal) as lengths
     from (
       select m.language, m.ordinal, (sum(m.length) over (partition by m.language order by m.ordinal))::integer as until
@@ -255,7 +257,7 @@ begin
     insert into rag_index.posting (tenant, segment_id, word, passages, entries, most, shortest)
     select v_tenant, s.segment_id, i.word, cardinality(i.entries), o.entries, o.most, o.shortest
     from list i
-    join length n using (language)
+    join counted n using (language)
     join segment s using (language)
     cross join lateral (
       select
@@ -281,7 +283,7 @@ begin
     v_tenant, s.segment_id, s.language, n.passages, n.lengths, o.scope_ids, o.scope_starts || n.passages + 1,
     o.recorded_last, o.used_from
   from segment s
-  join length n using (language)
+  join counted n using (language)
   join (
     select
       f.language,
