@@ -118,6 +118,18 @@ def test_evidence_packets_and_approvals_hold_after_the_upgrade(old: Old, gateway
         acme.require_approval(old.packet.packet_id, old.claims)
 
 
+def test_an_index_that_came_through_all_migrations_ranks_as_one_that_was_loaded_today(
+    old: Old, gateway: Database
+) -> None:
+    upgrade(old.database)
+    found = []
+    for database in (old.database, gateway):
+        with database.tenant("acme_reader") as acme:
+            hits = acme.search(QUERY, k=50, case=CASE, method="bm25", why=True)
+        found.append([(hit.score, hit.document_id, hit.version, hit.range_start, hit.why) for hit in hits])
+    assert found[0] == found[1] != []
+
+
 def test_a_row_that_is_longer_than_is_allowed_now_stays_and_stops_nothing(old: Old) -> None:
     """Evidence is never changed: a store must upgrade with what it holds, and refuse the next such row."""
     insert = (
