@@ -262,8 +262,10 @@ begin
     from (
       select s.document_id
       from stored s
-      -- Counted, each is looked up by its key; joined, all of the tenant's would be read.
-      where 1 < (select count(*) from rag_index.version v where v.tenant = v_tenant and v.document_id = s.document_id)
+      where exists (
+        select from rag_index.version v
+        where v.tenant = v_tenant and v.document_id = s.document_id and v.version <> s.version
+      )
       union all
       select s.document_id
       from stored s
