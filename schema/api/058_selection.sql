@@ -113,7 +113,13 @@ begin
   if p_method = 'overlap' then
     return query
     select o.score, o.tenant, o.document_id, o.version, o.range_start, o.range_end, null::integer, null::integer,
-      case when p_why then to_jsonb(rag.words(p_query)) end
+      case when p_why then (
+        select jsonb_object_agg(w.word, 1)
+        from rag_api.passage p
+        cross join unnest(tsvector_to_array(p.words)) as w(word)
+        where p.tenant = o.tenant and p.document_id = o.document_id and p.version = o.version and p.range_start = o.range_start
+          and w.word = any (rag.words(p_query))
+      ) end
     from rag_api._overlap_search(rag.words(p_query), p_k, v_tenants, v_scope_ids, p_valid_at, p_known_at) as o;
   elsif p_method = 'bm25' then
     return query

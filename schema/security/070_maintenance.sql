@@ -147,7 +147,7 @@ begin
     ) as n
     group by n.is_past
   ), list as materialized (
-    -- Sorted by word and not hashed, as when passages are loaded: all lists of a segment would grow in memory together.
+    -- Sorted by word, and not hashed as when passages are loaded: there all lists grow in memory together.
     select n.is_past, n.word, array_agg(n.entry) as entries
     from (
       select o.ordinal < 0 as is_past, p.word, 256 * abs(o.ordinal) + (e.entry & 255) as entry

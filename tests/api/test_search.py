@@ -97,6 +97,19 @@ def test_a_long_passage_is_indexed_whole(store: Database) -> None:
         assert set(acme.search("common w99999", why=True)[0].why) == {"common", "w99999"}
 
 
+def test_overlap_says_which_words_of_the_query_are_in_a_passage(store: Database) -> None:
+    with store.tenant("acme_curator") as acme:
+        acme.load_documents(
+            [{"id": "A", "version": 1, "body": "Close the VALVE."}, {"id": "B", "version": 1, "body": "The end"}]
+        )
+    with store.tenant("acme_reader") as acme:
+        hits = acme.search("the valve leaks", method="overlap", why=True)
+    assert [(hit.document_id, hit.score, hit.why) for hit in hits] == [
+        ("A", 2, {"the": 1, "valve": 1}),
+        ("B", 1, {"the": 1}),
+    ]
+
+
 def test_a_word_is_counted_to_255_in_a_passage(store: Database) -> None:
     with store.tenant("acme_curator") as acme:
         acme.load_documents(
